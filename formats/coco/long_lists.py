@@ -43,7 +43,7 @@ class LongList:
     """
 
     def __init__(self, source: Source) -> None:
-        """Start the workers, if the first part is usual; it also tells the size of a record.
+        """Start the workers, if the first part is usual; this part also tells the size of a record.
 
         Columns get as many rows as the file has if no record is shorter than `DENSEST` of that size.
         """
@@ -71,8 +71,8 @@ class LongList:
     def _decode_part(self, part_index: int) -> tuple[int, int] | None:
         """Decode a part into the shared columns; return its first row and number of rows.
 
-        None if the part is unusual, or its records are shorter than the columns have room for, so that
-        `Reader` must read the file.
+        None if the part is unusual, or has more records than the columns have room for, so that `Reader` must
+        read the file.
         """
         span_and_chunk = self._read_part(part_index)
         if span_and_chunk is None:

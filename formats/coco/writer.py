@@ -178,7 +178,7 @@ def _join_file_fields(
     """Return the members of the object that come from the files of some images, and these images' fields.
 
     Both are JSON by key. Where the licences of several files are joined, those of the images are renumbered.
-    Without an image of a file with extra fields, those of all files are joined.
+    If no image comes from a file, the members of all files are joined.
     """
     file_of = dataset.images.file[image_rows].tolist()
     used_files = [row for row in dict.fromkeys(file_of) if row >= 0]
@@ -391,7 +391,7 @@ def _get_columns(
     flags = ((boxes.flags[rows] & np.uint16(flag)) != 0).astype(int)
     if not dialect.sparse:
         columns[key] = flags
-    elif flags.any():
+    elif flags.any():  # only the ones that are 1
         optional[key] = np.where(flags, 1, -1)
     if dataset.kind == "det":
         columns["score"] = boxes.score[rows] + 0.0
@@ -415,7 +415,7 @@ def encode_tracks(
     if len(videos):
         lists["videos"] = [
             {"id": id_, "name": name} | ({"length": length} if length else {})
-            for id_, name, length in zip(video_ids, videos.name, videos.length.tolist(), strict=False)
+            for id_, name, length in zip(video_ids[:-1], videos.name, videos.length.tolist(), strict=True)
         ]
     if track_of_box is not None:
         track_ids = number_tracks(dataset, log, id_min=dialect.least_id)

@@ -119,7 +119,7 @@ def sniff(source: Source) -> Sniff | None:
 
 def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> None:
     """Read a folder of text files, or one; what its numbers mean is `options.decided`, or decided here."""
-    (decided,) = [options.decided] if options.decided else decide((source,), log, options)
+    decided = options.decided or decide((source,), log, options)[0]
     meaning, n_files = decided.meaning, len(decided.labels.files)
     log.extend(decided.labels.log)
     if source.is_dir:

@@ -221,7 +221,7 @@ def _make_grammar(sep: str) -> Grammar:
             location["column"], _ = cells[row_start or len(words) - 1]
             log.report(WRONG_COUNT, path, **location, expected=_EXPECTED, found=Trusted(shown))
         elif "\ufffd" in (text := name.decode(errors="replace")) or refuse_class(text) is not None:
-            return False
+            return False  # a cause that the caller reports, as in any format
         else:
             reason = "this format has no quotes; write the name without them"
             log.report(BAD_CLASS_NAME, path, **location, field="class", value=text, reason=reason)

@@ -48,10 +48,10 @@ def _parse_layout(object_text: bytes) -> Layout | None:
         return None
     before, in_box, after = element_order.groups()
     if (
-        before + in_box + after != "".join(f"{tag}," for tag in tags)
-        or sorted(in_box.split(",")) != ["", *sorted(EDGES)]
-        or not {"name", *EDGES} <= {*tags} <= _PLAIN.keys()
-        or len({*tags}) < len(tags)
+        before + in_box + after != "".join(f"{tag}," for tag in tags)  # text beside the elements
+        or sorted(in_box.split(",")) != ["", *sorted(EDGES)]  # the last comma leaves a ""
+        or not {"name", *EDGES} <= {*tags} <= _PLAIN.keys()  # a tag is missing, or unknown
+        or len({*tags}) < len(tags)  # a tag is there twice
         or {*SCORES} <= {*tags}  # both names of the score
     ):
         return None

@@ -66,7 +66,7 @@ class ObjectMasks:
         for image in np.unique(images).tolist():
             if image not in self._of_image:
                 continue
-            # The boxes of the image, and the numbers of their objects: of 3 boxes without object 2 1, 3, 4.
+            # The boxes of the image, and the numbers of their objects: 3 boxes, object 2 left out: [1, 3, 4].
             box_begin, box_end = np.searchsorted(images, [image, image + 1]).tolist()
             left_out = self._left_out.get(image, ())
             numbers = np.setdiff1d(np.arange(1, box_end - box_begin + len(left_out) + 1), left_out)

@@ -122,7 +122,7 @@ class Reader:
         self._heads: dict[tuple[bytes, ...], tuple[list[int], _Head]] = {}
         """By the text of a file without objects and values: the indices of name, width and height among the
         pieces of the text, and the head of the first such file."""
-        self._trial_log = gather.log.fresh()
+        self._trial_log = gather.log.fresh()  # of `_parse_without_objects`, which reports nothing
         self._values: list[float] = []
         """Nine numbers for each box: image, class, four edges, score, flags and line. `_pack` empties it."""
         self._alike: list[UniformObjects] = []
@@ -135,8 +135,8 @@ class Reader:
         """The id of the track of a box, by the number of the box among all."""
         self._corners_by_box: dict[int, Floats] = {}
         """(4, 2) corners of an oriented box, by the number of the box among all."""
-        self._first_oriented: tuple[str, int, str] | None = None
-        self._n_packed = 0
+        self._first_oriented: tuple[str, int, str] | None = None  # its path, line and element
+        self._n_packed = 0  # boxes in `_chunks`
         self._frame_by_image: dict[int, tuple[str, int]] = {}
         """The video and the frame number of images, -1 = not given."""
 
@@ -215,6 +215,7 @@ class Reader:
             if tag not in known_tags:
                 if tag not in _PASSED or element.tag != "annotation":
                     is_sound &= self._count_unread(child, path, element.tag)
+            # twice, where a score is one under either of its names
             elif tag in members or (tag in SCORES and not members.keys().isdisjoint(SCORES)):
                 code = DUPLICATE_BOX_KEY if field.startswith("object") else DUPLICATE_KEY
                 self._log.report(code, path, line=child.sourceline, field=field + tag, value=tag)
@@ -293,7 +294,7 @@ class Reader:
         width, height = map(str, head.size)
         values_of_head = {b"filename": head.name, b"width": width, b"height": height}
         text_after = form[-1]
-        # Not where comments and sections, which begin with <!, may hold these tags.
+        # Not where comments and sections, which begin with <!, may hold these tags, or more values are read.
         if (
             len(self._heads) < MOST_FORMS
             and not any(mark in text + text_after for mark in (b"<!", b"<video", b"<frame", b"<pose"))

@@ -254,12 +254,14 @@ def read_data_file(plan: Plan, file: str, options: YoloOptions, log: Log) -> Non
         # A split has one of the usual keys, or any other key with a list of pictures as its value.
         is_split = key in _DARKNET_SPLITS or bool(location and lists_pictures(source, location))
         if not value or not is_split:
-            plan.unread |= {key: 1} if value and key not in _DARKNET_KEYS else {}
+            if value and key not in _DARKNET_KEYS:
+                plan.unread[key] = 1
             continue
         splits.append(split)
         if requested is not None and split != requested:
             continue
         if location is None or not _add_list(plan, location, split, options, log):
+            # an error for train and for the split that was asked for, else a warning
             code = MISSING_SPLIT if key == "train" or requested is not None else ABSENT_SPLIT
             log.report(code, path, line=line_number, field=key, value=value, tried="")
             plan.is_sound &= code is ABSENT_SPLIT

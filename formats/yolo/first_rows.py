@@ -68,10 +68,11 @@ def guess_point_layout(source: Source, files: list[str], kind: str | None) -> tu
     best_share, best_n, best_numbers_per_point = 0.0, 0, 3
     if table is None:
         return best_n, best_numbers_per_point
+    # Ground truth has no confidence, and detections have one; of an unknown kind both are tried.
+    excluded_n_scores = {"gt": 1, "det": 0}.get(kind or "")
     for n_scores, numbers_per_point in ((0, 3), (0, 2), (1, 3), (1, 2)):
         n = table.shape[1] - 5 - n_scores
-        # Ground truth has no confidence, and detections have one.
-        if n <= 0 or n % numbers_per_point or n_scores == {"gt": 1, "det": 0}.get(kind or ""):
+        if n <= 0 or n % numbers_per_point or n_scores == excluded_n_scores:
             continue
         points = table[:, 5 : 5 + n].reshape(len(table), -1, numbers_per_point)
         is_inside = _find_inside(table[:, 1:5], points)
