@@ -462,7 +462,8 @@ class Table(msgspec.Struct, eq=False):
     ) -> None:
         """Report `code` for the key `key` of each of `rows`, or for at most `n_max`; the others are counted.
 
-        An empty `key` stands for the whole record. `values_of` gives the values of the message by row, and is called only for issues that are kept.
+        An empty `key` stands for the whole record. `values_of` gives the values of the message by row, and is
+        called only for issues that are kept.
         """
         n_shown = max(0, log.room(code) if n_max is None else min(n_max, log.room(code)))
         for row in rows[:n_shown].tolist():

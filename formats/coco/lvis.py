@@ -137,6 +137,7 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
         return None
     if preview.first.get("images", {}).keys() & _LISTS.keys():
         return NARROWER, "its images have LVIS's lists of classes"
+    # The preview may show only the synset of the first category; a frequency anywhere in sight decides.
     if {"frequency", "synset"} & preview.first.get("categories", {}).keys() and b'"frequency"' in head:
         return NARROWER, "its categories have a frequency, as in LVIS"
     return None

@@ -202,7 +202,7 @@ class Values:
 
         Keys that say nothing, or are read elsewhere, are not counted.
         """
-        silent_keys = self.dialect.silent if pointer else _UNREAD_IN_RESULTS  # these have an empty pointer
+        silent_keys = self.dialect.silent if pointer else _UNREAD_IN_RESULTS  # "" is that of results
         if pointer == "/categories":
             silent_keys |= {"keypoints", "skeleton"}  # which say what those of boxes are
         self.count({k: n for k, n in chunk.extras.items() if k not in silent_keys and k != "video_id"})

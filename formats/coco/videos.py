@@ -65,6 +65,7 @@ def is_tubes(data: bytes) -> bool:
     preview = glance(data[: 2**16])
     if has_tubes(preview):
         return True
+    # The annotations lie beyond the preview, or so does the beginning of the first of them.
     undecided = preview.top == "{" and "images" not in preview.keys and "annotations" not in preview.first
     return undecided and preview.keys.get("videos") == "[" and b'"track"' in data
 

@@ -305,7 +305,8 @@ def _measure_areas(dataset: Dataset, rows: Longs) -> Floats:
     rows_with_shape = np.flatnonzero((boxes.shapes.kind[rows] != ShapeKind.NONE) & (size > 0).all(axis=1))
     for start in range(0, len(rows_with_shape), _SHAPES_AT_A_TIME):
         batch = rows_with_shape[start : start + _SHAPES_AT_A_TIME]
-        area[batch], _ = boxes.shapes.take(rows[batch]).extents(size[batch, 1], size[batch, 0])
+        height, width = size[batch, 1], size[batch, 0]
+        area[batch], _ = boxes.shapes.take(rows[batch]).extents(height, width)
     area[area < 0] = np.nan  # -1 for shapes that are too large to be measured
     return area
 

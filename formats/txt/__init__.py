@@ -354,6 +354,7 @@ def _find_numbers(dataset: Dataset, box: str, is_relative: bool) -> Floats:
     xyxy = boxes.xyxy
     if box == "ltrb":
         return xyxy
+    # Pixels are written with the fewest decimals; fractions are computed from them anew.
     wh = boxes.short_wh() if box == "ltwh" and not is_relative else boxes.wh
     position = xyxy[:, :2] if box == "ltwh" else (xyxy[:, :2] + xyxy[:, 2:]) / 2
     return np.concatenate([position, wh], axis=1)
