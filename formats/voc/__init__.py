@@ -341,7 +341,10 @@ def _format_heads(dataset: Dataset) -> tuple[NDArray[np.bytes_], NDArray[Any]]:
 
 
 def _format_oriented(dataset: Dataset, origin: int) -> list[bytes | Column]:
-    """Return the column with the XML element of each oriented box, empty for other boxes."""
+    """Return the column with the XML element of each oriented box, empty for other boxes.
+
+    Pixels count from `origin`, which is added to the corners.
+    """
     shapes = dataset.boxes.shapes
     if shapes is None:
         return []

@@ -43,7 +43,7 @@ def note_stray_files(source: Source, read_files: Collection[str], roots: Sequenc
             continue
         suffix = file[file.rfind(".") :].lower() if "." in file.rsplit("/", 1)[-1] else ""
         paths_below_roots = (file[len(root) :].partition("/") for root in roots if file.startswith(root))
-        is_annotation = not roots or any(
+        is_annotation = not roots or any(  # in a folder such as Annotations/ of a tree
             slash and ANNOTATIONS.fullmatch(folder) for folder, slash, _ in paths_below_roots
         )
         if is_annotation and suffix != ".xml" and suffix not in PICTURE_SUFFIXES:

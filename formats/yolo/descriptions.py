@@ -496,8 +496,8 @@ def _add_listed_images(
         suffixes = tuple(PICTURE_SUFFIXES)
         other_lines = [(line, entry) for line, entry in absent if not entry.lower().endswith(suffixes)]
         for line_number, entry in other_lines:
-            found = repr(shorten(entry))
-            log.report(WRONG_COUNT, path, line=line_number, expected="the path of a picture", found=found)
+            shown = repr(shorten(entry))
+            log.report(WRONG_COUNT, path, line=line_number, expected="the path of a picture", found=shown)
         plan.is_sound &= not other_lines
         return bool(other_lines)
     for line_number, entry in absent:

@@ -311,7 +311,10 @@ def _find_sibling(folder: str) -> str:
 
 
 def drop_own_files(source_files: Listing, lists: set[str]) -> Listing:
-    """Drop from a listing the files that belong to a YOLO dataset; `lists` are its lists of pictures."""
+    """Drop from a listing the files that belong to a YOLO dataset, with Ultralytics' caches, ``*.cache``.
+
+    `lists` are the dataset's lists of pictures.
+    """
     lists = lists.union(_find_class_lists(source_files, described=False))
     known_files = [
         f
