@@ -69,6 +69,7 @@ class ImageList:
         """
         values, builder, dialect = self._values, self._builder, self._values.dialect
         extra_rows = ExtraRows() if builder.keeps_extra else None
+        # `_take` takes chunks of usual records at once; the records of all others come one by one.
         for i, record in values.read_entries(
             document, "/images", dialect.image, extra_rows, take=lambda chunk: self._take(chunk, table)
         ):

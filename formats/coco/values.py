@@ -218,7 +218,7 @@ class Values:
 
     def _report_float_id(self, location: str, key: str) -> None:
         """Report an id with a decimal point, only the first of each list and key."""
-        list_and_key = re.sub("[0-9]+", "", location), key
+        list_and_key = re.sub("[0-9]+", "", location), key  # /images/ of /images/3
         if list_and_key not in self._float_ids:
             self._float_ids.add(list_and_key)
             self.report(FLOAT_ID, location, key, value=Trusted("with a decimal point, as in 1.0,"))

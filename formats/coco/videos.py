@@ -108,7 +108,7 @@ class Frames:
         n = last_row - first_row + 1
         videos, frames = [-1] * n, [-1] * n
         for row, id_, frame in self._frames_of_images:
-            if isinstance(id_, (int, str)) and not isinstance(id_, bool):
+            if isinstance(id_, (int, str)) and not isinstance(id_, bool):  # else, as for null, no video
                 if id_ not in self._rows:
                     self._rows[id_] = self._builder.video(str(id_), source_id=id_)
                 videos[row - first_row], frames[row - first_row] = self._rows[id_], frame
@@ -302,7 +302,7 @@ class TubeReader:
         category = values.parse_id(record, "category_id", location, ROW)
         track_id = values.parse_id(record, "id", location, ROW) if "id" in record else NONE
         score = float("nan")
-        for key in ("score", "confidence"):
+        for key in ("score", "confidence"):  # the last that is there counts
             if record.get(key) is not None:
                 score = values.parse_number(record[key], location, key)
         rows = []

@@ -379,7 +379,7 @@ def _get_columns(
         if boxes.shapes is not None:
             area = np.where(np.isnan(area), _measure_areas(dataset, rows), area)
         area = np.where(np.isnan(area), ltwh[:, 2] * ltwh[:, 3], area)
-    area = np.nan_to_num(area) + 0.0  # an infinite product becomes the largest number
+    area = np.nan_to_num(area) + 0.0  # an infinite product becomes the largest number, and -0.0 0
     columns: dict[str, NDArray[Any]] = {
         "id": np.array(choose_box_ids(boxes.source_id[rows]), np.int64),
         "image_id": image_ids[boxes.image[rows]],

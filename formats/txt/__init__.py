@@ -278,7 +278,7 @@ def _add_categories(
             # 3 is a position in the list; so are 3.0 and 03, unless a class is called so.
             if re.fullmatch(r"[0-9]+(\.0*)?", text) and (PLAIN.fullmatch(text) or text not in names):
                 number_text = text.split(".")[0]
-                number = int(number_text) if len(number_text) < 10 else len(names)
+                number = int(number_text) if len(number_text) < 10 else len(names)  # beyond any list
                 if number < len(category_of_number):
                     category_of_name[i] = category_of_number[number]
             else:

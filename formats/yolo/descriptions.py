@@ -440,7 +440,7 @@ def _group_folder(source: Source, location: str, split: str) -> Group | None:
     labels = [f for f in files.labels if f in files_of_labels]
     pictures = [f for f in files.pictures if f in files_here]
     if folder == location and not files_of_inner.isdisjoint(labels):
-        # ``train: train`` with train/images and train/labels
+        # no folder of pictures: ``train: train`` with train/images and train/labels
         labels = [f for f in labels if f in files_of_inner]
         folder, location = inner_labels, _join(location, "images")
     elif not labels:

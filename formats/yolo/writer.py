@@ -36,7 +36,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> N
     pictures = [
         f"images/{split}{inner}{_find_suffix(path)}"
         for split, inner, path in zip(splits, stems, images.path if wants_pictures else (), strict=False)
-    ]
+    ]  # empty without the option
     file_uses = [*images.name, "data.yaml", *(images.name if wants_pictures else ())]
     can_write = target.plan([*labels, "data.yaml", *pictures], file_uses, log)
     for name in dataset.categories.name:
