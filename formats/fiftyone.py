@@ -86,7 +86,6 @@ from odm.formats._shared.split_names import (
     SplitOptions,
     find_split,
     report_missing_split,
-    select_split,
 )
 from odm.issues import Log, Trusted, plural, printable, spell_setting
 from odm.names import stem
@@ -148,15 +147,18 @@ def read(source: Source, builder: Builder, log: Log, options: FiftyoneOptions) -
     for file in log.track(files, "reading"):
         with contextlib.suppress(BadRecord):
             record_of[file] = read_item(reader, file)
-    sample_files = {file for file, record in record_of.items() if "samples" in record}
-    for file in sample_files:
-        _read_samples(record_of[file], options)
-    files = [file for file in files if file not in sample_files]
-    # With samples, a split is one of their tags, and `_read_samples` has reported one that is missing.
-    for file in select_split(files, find_split, None if sample_files else options.split, source, log):
-        with contextlib.suppress(BadRecord):
-            if file in record_of:
-                _read_labels(record_of[file], find_split(file))
+    samples_of = {
+        file: list(record.items("samples")) for file, record in record_of.items() if "samples" in record
+    }
+    tags = [_find_tag(sample) for samples in samples_of.values() for sample in samples]
+    label_files = [file for file in files if file not in samples_of]
+    if files and not report_missing_split(options.split, [*tags, *map(find_split, label_files)], source, log):
+        for samples in samples_of.values():
+            _read_samples(reader, samples, options)
+        for file in label_files:
+            with contextlib.suppress(BadRecord):
+                if file in record_of and options.split in (None, find_split(file)):
+                    _read_labels(record_of[file], find_split(file))
     reader.finish(field="confidence")
 
 
@@ -182,21 +184,20 @@ def _read_labels(record: Item, split: str) -> None:
             boxes.read(image, _read_box, size, names)
 
 
-def _read_samples(record: Item, options: FiftyoneOptions) -> None:
+def _find_tag(sample: Item) -> str:
+    """Return the first tag of a sample that names a split, or ""."""
+    tags = sample.get("tags")
+    tags = tags if isinstance(tags, list) else []
+    return next((tag for tag in tags if isinstance(tag, str) and tag in SPLITS), "")
+
+
+def _read_samples(reader: Reader, samples: Sequence[Item], options: FiftyoneOptions) -> None:
     """Add the images of ``samples.json``, or of the split that is asked for, with one of their fields."""
-    reader, samples = record.reader, list(record.items("samples"))
     field = options.field or _choose_field(reader, samples)
-    splits = []
     for sample in samples:
-        tags = sample.get("tags")
-        tags = tags if isinstance(tags, list) else []  # of which the first that names a split counts
-        splits.append(next((tag for tag in tags if isinstance(tag, str) and tag in SPLITS), ""))
-    if report_missing_split(options.split, splits, reader.source, reader.log):
-        return
-    for sample, split in zip(samples, splits, strict=True):
         with contextlib.suppress(BadRecord):
-            if options.split in (None, split):
-                _read_sample(sample, field, split)
+            if options.split in (None, _find_tag(sample)):
+                _read_sample(sample, field, _find_tag(sample))
 
 
 def _choose_field(reader: Reader, samples: Sequence[Item]) -> str:

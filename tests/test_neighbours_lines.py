@@ -344,6 +344,19 @@ def test_samples_of_fiftyone_keep_splits_and_the_field(tmp_path):
     assert (back.images.name, back.images.split) == (data.images.name, data.images.split)
 
 
+def test_a_split_of_fiftyone_is_selected_in_files_of_both_kinds(tmp_path):
+    for split in ("train", "val"):
+        sample = {"filepath": f"{split}-sample.jpg", "tags": [split]}
+        labels = json.dumps({"classes": ["car"], "labels": {f"{split}-label": []}})
+        lay(tmp_path, {f"{split}.json": json.dumps({"samples": [sample]}), f"{split}/labels.json": labels})
+    for split in ("train", "val"):
+        images = odm.read(tmp_path, "fiftyone", split=split).images
+        assert sorted(images.name) == [f"{split}-label", f"{split}-sample.jpg"]
+    with pytest.raises(odm.DataError) as refused:
+        odm.read(tmp_path, "fiftyone", split="test")
+    assert refused.value.log.counts == {"unknown-split": 1}
+
+
 BOX_OF_7 = {"instances": [{"type": "bbox", "classId": 7, "points": {"x1": 1, "y1": 2, "x2": 30, "y2": 40}}]}
 COMPANIONS = {
     "superannotate": ("annotations.json", "classes.json", "7", lambda name: json.dumps([{"id": 7, "name": name}]),
