@@ -240,9 +240,12 @@ def _read_annotation(box: Row, slot_name: Any, layers: Layers, size: Size | None
         assert shape_corners is not None
         corners = shape_corners
     score = box.object("inference", optional=True).score("confidence")
-    # A mask is still here if no layer has it, or if the size is not known.
-    if (shape_key and not box.wants) or "mask" in box:
-        box.note_outline("polygons" if shape_key else "outlines")
+    # The polygon or ellipse of a mask is read in its place; `draw_ellipse` counts an ellipse that is not. Any
+    # other mask is still here if no layer has it, or if the size is not known.
+    if shape_key and not box.wants:
+        box.note_outline("polygons")
+    elif "mask" in box and not shape_key and "ellipse" not in box:
+        box.note_outline("outlines")
     box.count_unread(_ANNOTATION | ({"ellipse", "skeleton"} if has_drawing else set()))
     box.add(category, corners, wh=wh, score=score)
 

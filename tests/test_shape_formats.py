@@ -505,6 +505,26 @@ def test_key_points_without_a_box_have_the_box_around_them(name, tmp_path):
     assert any("around the keypoints is read" in note for note in log.notes)
 
 
+DRAWN_BY_DARWIN = {
+    "polygon": {"paths": [[{"x": 1, "y": 1}, {"x": 3, "y": 1}, {"x": 2, "y": 3}]]},
+    "ellipse": {"center": {"x": 2, "y": 2}, "radius": {"x": 1, "y": 1}, "angle": 0},
+    "bounding_box": {"x": 1, "y": 1, "w": 2, "h": 2},
+}
+
+
+@pytest.mark.parametrize("drawn", DRAWN_BY_DARWIN)
+@pytest.mark.parametrize("shapes", [True, False])
+def test_a_mask_of_darwin_is_lost_only_without_another_outline(drawn, shapes, tmp_path):
+    record = of_darwin(())
+    record["annotations"] = [{"id": "m", "name": "cat", "mask": {}, drawn: DRAWN_BY_DARWIN[drawn]}]
+    (tmp_path / "a.json").write_text(json.dumps(record))
+    log = Log()
+    data = odm.read(tmp_path / "a.json", "darwin", shapes=shapes, log=log)
+    assert data.boxes.xyxy.tolist() == [[1, 1, 3, 3]]
+    is_outline_read = shapes and drawn != "bounding_box"
+    assert log.counts["outlines-as-boxes"] == (not is_outline_read)
+
+
 @pytest.mark.parametrize("name", [name for name in OF_POINTS if name != "darwin"])
 def test_points_without_an_area_are_counted(name, tmp_path):
     path = tmp_path / ("a.jpg.json" if name == "superannotate" else "a.json")
