@@ -206,6 +206,16 @@ def test_coco_tracks_by_any_of_their_names(track, slow, tmp_path):
     assert data.images.frame.tolist() == [0, 1]
 
 
+@pytest.mark.parametrize("other", [2, "8a"])
+def test_a_track_id_of_minus_one_is_none_beside_ids_of_any_type(other, tmp_path):
+    box = {"image_id": 1, "category_id": 1}
+    ids = [1, other, -1, 1]
+    boxes = [{"id": n, **box, "bbox": [n, n, 2, 2], "track_id": id_} for n, id_ in enumerate(ids)]
+    (tmp_path / "a.json").write_text(json.dumps({**COCO_VIDEO, "annotations": boxes}))
+    data = odm.read(tmp_path / "a.json")
+    assert [data.tracks.source_id[t] if t >= 0 else None for t in data.boxes.track] == [1, other, None, 1]
+
+
 @pytest.mark.parametrize("n_videos", [1, 2000])
 @pytest.mark.parametrize(
     "order", [("videos", "categories", "annotations"), ("annotations", "categories", "videos")]

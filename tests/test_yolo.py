@@ -156,6 +156,17 @@ def test_key_points_are_left_out(tmp_path):
     assert rows(data) == [("x", "a", 40, 40, 60, 60)]
 
 
+@pytest.mark.parametrize("shape", ["[2, x]", "[two, 3]", "[2.5, 3]", "2", "[]", "[[2, 3]]", "[2, -3]"])
+def test_a_shape_of_keypoints_that_is_none_says_nothing(tmp_path, shape):
+    row = "0 .5 .5 .2 .2 .4 .4 2 .6 .6 1\n"
+    yaml = f"train: images\nkpt_shape: {shape}\nnames: [a]\n"
+    with_shape = read(put(tmp_path / "a", {"labels/x.txt": row, "data.yaml": yaml}), **SIZE)
+    yaml = yaml.replace(f"kpt_shape: {shape}\n", "")
+    without = read(put(tmp_path / "b", {"labels/x.txt": row, "data.yaml": yaml}), **SIZE)
+    assert rows(with_shape[0]) == rows(without[0])
+    assert with_shape[1].counts == without[1].counts
+
+
 @pytest.mark.parametrize("kind", ["det", None])
 def test_predicted_key_points_are_known_without_a_description(tmp_path, kind):
     # yolo pose predict save_txt=True save_conf=True: each point with its confidence, then that of the box;
