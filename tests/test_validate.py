@@ -871,3 +871,17 @@ def test_the_format_of_a_source_has_two_flags(command, flag, capsys):
     assert "89" in capsys.readouterr().out
     assert _app.run([command, source, flag, "coccco"]) == 2
     assert "unknown format 'coccco' (did you mean 'coco'?); odm formats lists them" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("row", "compared"), [("", True), ("a.jpg,cat,wide,2,3,4,.5\n", False)])
+def test_detections_without_boxes_are_compared_unless_none_could_be_read(tmp_path, row, compared):
+    truth = {
+        "images": [{"id": 1, "file_name": "a.jpg", "width": 9, "height": 9}],
+        "categories": [{"id": 1, "name": "cat"}],
+        "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4]}],
+    }
+    (tmp_path / "gt.json").write_text(json.dumps(truth))
+    (tmp_path / "det.csv").write_text(f"image,class,left,top,right,bottom,score\n{row}")
+    found = odm.validate(tmp_path / "gt.json", against=tmp_path / "det.csv")
+    assert ("class-only-in-ground-truth" in {issue.code for issue in found}) == compared
+    assert bool(found.errors) != compared
