@@ -165,15 +165,12 @@ def _read_label(label: Row, size: Size) -> None:
     """Add an object with a polygon, or edges, relative to the `size` of its image in pixels."""
     category, score = label.category("label"), label.score("score")
     if "polygon" in label:
-        rings: list[list[tuple[float, float]]] = []
-        for flat_points in label.array("polygon"):
-            xy_pixels = to_pixels(flat_points, size) if _are_numbers(flat_points) else []  # x, y, x, y, ...
-            if xy_pixels:
-                # strict=False: a last x without a y is left out.
-                rings.append(list(zip(xy_pixels[0::2], xy_pixels[1::2], strict=False)))
-        if not any(rings):
-            label.report_wrong("polygon", "a list of lists of numbers")
+        flat_rings = label.array("polygon")  # of x, y, x, y, ...
+        if not any(flat_rings) or not all(map(_are_pairs, flat_rings)):
+            label.report_wrong("polygon", "lists of x and y of each point")
             raise BadRecord
+        pixels = [to_pixels(ring, size) for ring in flat_rings if ring]
+        rings = [list(zip(ring[0::2], ring[1::2], strict=True)) for ring in pixels]
         corners = find_bounds([point for ring in rings for point in ring])
         label.draw("polygons", rings, counted_as="polygons")
     else:
@@ -184,9 +181,13 @@ def _read_label(label: Row, size: Size) -> None:
     label.add(category, corners, score=score, flags=int(flags))
 
 
-def _are_numbers(values: object) -> bool:
-    """Whether a value is a list of numbers only."""
-    return isinstance(values, list) and all(type(value) in (int, float) for value in values)
+def _are_pairs(values: object) -> bool:
+    """Whether a value is a list of numbers only, and of an even number of them."""
+    return (
+        isinstance(values, list)
+        and len(values) % 2 == 0
+        and all(type(value) in (int, float) for value in values)
+    )
 
 
 def _read_region(region: Row, size: Size) -> None:

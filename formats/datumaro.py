@@ -193,10 +193,8 @@ def _read_shape(shape: Row, kind: str, attributes: Item) -> tuple[Corners, tuple
             return shape.draw_oriented(rotate_box(*corners[:2], *wh, turn)), None
         return corners, wh
     if kind == "polygon":
-        values = shape.any_numbers("points")
-        # Without points the box is NaN, which is reported. strict=False: a last x without a y is left out.
-        outline = list(zip(values[0::2], values[1::2], strict=False)) or [(NAN, NAN)]
-        return shape.draw_around(outline, "polygons"), None
+        points = _read_points(shape) or [(NAN, NAN)]  # without points the box is NaN, which is reported
+        return shape.draw_around(points, "polygons"), None
     if kind == "ellipse":
         left, top, right, bottom = shape.ltrb("points")
         x, y, rx, ry = (left + right) / 2, (top + bottom) / 2, (right - left) / 2, (bottom - top) / 2
@@ -211,12 +209,20 @@ def _read_shape(shape: Row, kind: str, attributes: Item) -> tuple[Corners, tuple
     raise BadRecord
 
 
+def _read_points(shape: Item) -> list[tuple[float, float]]:
+    """The points of a shape. Raises BadRecord, after an issue, if they are not numbers x, y, x, y, ..."""
+    values = shape.any_numbers("points")
+    if len(values) % 2:
+        shape.report_wrong("points", "x and y of each point")
+        raise BadRecord
+    return list(zip(values[0::2], values[1::2], strict=True))
+
+
 def _read_keypoints(shape: Item, kind: str) -> list[Any]:
     """The (x, y, visibility 0..2) of keypoints, or of all the elements of a skeleton, in pixels."""
     if kind == "skeleton":
         return [point for element in shape.items("elements") for point in _read_keypoints(element, "points")]
-    values, visibilities = shape.any_numbers("points"), shape.array("visibility")
-    pairs = list(zip(values[0::2], values[1::2], strict=False))
+    pairs, visibilities = _read_points(shape), shape.array("visibility")
     visibilities = visibilities if len(visibilities) == len(pairs) else [2] * len(pairs)
     return [(x, y, v if v in (0, 1) else 2) for (x, y), v in zip(pairs, visibilities, strict=True)]
 

@@ -16,10 +16,11 @@ This format is only read, because it has no classes.
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 from odm.files import Source
 from odm.formats._contract import SURE
-from odm.formats._shared.json.items import BAD_SIZE, BadRecord, Row, Size, read_item
+from odm.formats._shared.json.items import BAD_SIZE, BadRecord, Item, Row, Size, read_item
 from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.values import Reader, choose_files
 from odm.formats._shared.known_keys import declare_keys
@@ -52,10 +53,21 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
         with contextlib.suppress(BadRecord):
             record = read_item(reader, file)
             image, masks = record.object("image"), record.rows("annotations")
-            size = image.size("width", "height")
+            size = image.size("width", "height") or _get_mask_size(record)
             if size != BAD_SIZE:
                 masks.read(image.image("file_name", size=size), _read_mask, size)
     reader.finish()
+
+
+def _get_mask_size(record: Item) -> Size | None:
+    """Return (width, height) of the first mask, which has the size of its image; None if it states none."""
+    value: Any = record.get("annotations")
+    for key in (0, "segmentation", "size"):
+        is_there = value[:1] if isinstance(value, list) else isinstance(value, dict) and key in value
+        value = value[key] if is_there else None
+    if isinstance(value, list) and len(value) == 2 and all(type(n) is int and 0 < n < 2**31 for n in value):
+        return value[1], value[0]
+    return None
 
 
 def _read_mask(row: Row, size: Size | None) -> None:

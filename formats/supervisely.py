@@ -113,11 +113,11 @@ def sniff(source: Source) -> Sniff | None:
         head_answer = check_head(source.head(), _looks_like)
         return Sniff(*head_answer) if head_answer else None
     files = _list_annotation_files(source)
-    answers = [answer for file in files[:20] if (answer := check_head(source.head(file), _looks_like))]
-    if not answers:
-        return None
-    confidence, reason = answers[0]
-    return Sniff(confidence, f"of {printable(files[0])} and {len(files) - 1} more: {reason}")
+    for file in files[:20]:
+        if answer := check_head(source.head(file), _looks_like):
+            confidence, reason = answer
+            return Sniff(confidence, f"of {printable(file)} and {len(files) - 1} more: {reason}")
+    return None
 
 
 def read(source: Source, builder: Builder, log: Log, options: GroupSplitOptions) -> None:

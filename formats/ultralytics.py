@@ -108,7 +108,8 @@ def _read_image(record: Item, classes: dict[str, int], chosen_split: str | None,
 
 def _read_label(label: Row, size: Size, kind: str, classes: dict[str, int]) -> None:
     """Add a box or shape from a list: class number, relative coordinates, and at the end a score if any."""
-    class_number, *values = label.any_numbers(kind) or [NAN]  # an empty list has the wrong count below
+    numbers = label.any_numbers(kind)
+    class_number, *values = numbers or [NAN]  # an empty list has the wrong count below
     n_values, score = len(values), NAN  # without the class
     if kind in ("segments", "obb"):
         has_right_count, expected = n_values >= 6, "a class and at least three points"
@@ -117,7 +118,7 @@ def _read_label(label: Row, size: Size, kind: str, classes: dict[str, int]) -> N
         has_right_count = n_values in (4, 5) or (kind == "pose" and n_values > 5)
         expected = "a class, a centre and a size"
     if not has_right_count:
-        label.report(WRONG_COUNT, expected=Trusted(expected), found=n_values + 1)
+        label.report(WRONG_COUNT, expected=Trusted(expected), found=len(numbers))
         raise BadRecord
     if kind in ("segments", "obb"):
         score = values.pop() if n_values % 2 else NAN  # after an even number of coordinates

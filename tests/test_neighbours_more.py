@@ -9,6 +9,9 @@ from corpus_base import lay as put
 from one_format import read, seen
 
 import odm
+from odm.files import Source
+from odm.formats import FORMATS
+from odm.issues import DataError
 
 
 def write(path, value):
@@ -192,3 +195,33 @@ def test_two_views_of_one_file_of_via_3_are_one_image(tmp_path):
     data = odm.read(write(tmp_path / "a.json", project))
     assert data.images.name == ("a.jpg",)
     assert data.extras["views of several files, or of none"] == 1
+
+
+def test_a_label_of_ultralytics_without_numbers_has_none(tmp_path):
+    image = {
+        "type": "image",
+        "file": "a.jpg",
+        "width": 9,
+        "height": 9,
+        "annotations": {"boxes": [[], [0, 0.5]]},
+    }
+    dataset = {"type": "dataset", "class_names": {"0": "cat"}}
+    (tmp_path / "a.ndjson").write_text("".join(json.dumps(line) + "\n" for line in (dataset, image)))
+    with pytest.raises(DataError) as caught:
+        odm.read(tmp_path / "a.ndjson", "ultralytics")
+    assert [issue.message.rpartition("found ")[2][0] for issue in caught.value.log] == ["0", "2"]
+
+
+def test_the_file_of_supervisely_that_was_recognised_is_named(tmp_path):
+    (tmp_path / "ann").mkdir()
+    (tmp_path / "ann" / "a.json").write_text("{}")
+    objects = [
+        {
+            "classTitle": "cat",
+            "points": {"exterior": [[1, 2], [3, 4]], "interior": []},
+            "geometryType": "rectangle",
+        }
+    ]
+    record = {"size": {"width": 9, "height": 9}, "tags": [], "objects": objects}
+    (tmp_path / "ann" / "b.json").write_text(json.dumps(record))
+    assert "of ann/b.json and 1 more" in FORMATS["supervisely"].sniff(Source(str(tmp_path))).reason

@@ -40,7 +40,7 @@ def house(request, tmp_path):
     for name, text in BLOCK.findall(GUIDE.read_text(encoding="utf-8")):
         save(tmp_path / name.replace("formats/boxlist.py", f"src/odm/formats/{request.param}"), text)
     (tmp_path / "tests").mkdir()
-    for name in ("test_fixtures.py", "conftest.py", "selection.py"):
+    for name in ("test_fixtures.py", "fixture_cases.py", "conftest.py", "selection.py"):
         shutil.copy(TESTS / name, tmp_path / "tests")
     return tmp_path
 

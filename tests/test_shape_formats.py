@@ -10,6 +10,7 @@ import json
 import math
 import struct
 import zlib
+from pathlib import Path
 
 import numpy as np
 import PIL.Image
@@ -21,9 +22,10 @@ import odm
 from odm import masks
 from odm.formats import FORMATS, make_options, option_specs
 from odm.formats._shared.shapes import pixel_masks
-from odm.issues import Log
+from odm.issues import DataError, Log
 from odm.tables import Builder, ShapeKind, ShapeRows, keypoints_of
 
+TOOLS = Path(__file__).parent.parent / "fixtures" / "tools"
 WORDS = ("polygon", "mask", "oriented", "keypoints")
 SIZE = 120, 90
 TRIANGLE = [(10.5, 20), (50.25, 20.125), (30, 60)]
@@ -532,6 +534,59 @@ def test_points_without_an_area_are_counted(name, tmp_path):
     data = odm.read(path, name.split()[0])
     assert len(data) == 0
     assert sum(data.extras.values()) == 1
+
+
+CORNERS = [10, 20, 40, 20, 40, 60, 10, 60]
+COORDINATES = {  # the file of a format, and what it has for a list of x and y
+    "azure": ("a.jsonl", lambda xy: {"image_url": "a.jpg", "label": [{"label": "cat", "polygon": [xy]}]}),
+    "azure hole": ("a.jsonl", lambda xy: {"image_url": "a.jpg", "label": [{"label": "cat", "polygon": [CORNERS, xy]}]}),
+    "coco": ("a.json", lambda xy: {
+        "images": [{"id": 1, "file_name": "a.jpg", "width": 100, "height": 100}],
+        "categories": [{"id": 1, "name": "cat"}],
+        "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [10, 20, 30, 40], "segmentation": [xy]}],
+    }),
+    "datumaro": ("a.json", lambda xy: of_datumaro("points", DOT, {"type": "polygon", "label_id": 0, "points": xy})),
+    "datumaro points": ("a.json", lambda xy: of_datumaro("points", DOT, {"type": "points", "label_id": 0, "points": xy})),
+    "superannotate": ("a.jpg.json", lambda xy: {
+        "metadata": {"name": "a.jpg", "width": 100, "height": 100},
+        "instances": [{"type": "polygon", "className": "cat", "points": xy}],
+    }),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COORDINATES)
+def test_an_x_without_its_y_is_an_error(name, tmp_path):
+    file, document = COORDINATES[name]
+    errors = []
+    for xy in (CORNERS, CORNERS[:-1]):
+        (tmp_path / file).write_text(json.dumps(document(xy)))
+        try:
+            odm.read(tmp_path / file, name.split()[0], shapes=True, log=(log := Log()))
+        except DataError as e:
+            log = e.log
+        errors.append(log.errors)
+    assert errors == [0, 1]
+
+
+def test_the_masks_of_sa1b_give_the_size_of_an_image_that_has_none(tmp_path):
+    record = json.loads((TOOLS / "sa1b-official/input/sa_2.json").read_text())
+    read = []
+    for keys in ((), ("width", "height")):
+        for key in keys:
+            del record["image"][key]
+        (tmp_path / "a.json").write_text(json.dumps(record))
+        read.append(odm.read(tmp_path / "a.json", "sa1b", shapes=True))
+    one, other = read
+    assert one.images.width.tolist() == other.images.width.tolist() != [0]
+    assert one.images.height.tolist() == other.images.height.tolist()
+    assert one.boxes.shapes.row_keys() == other.boxes.shapes.row_keys()
+    record["annotations"][0]["segmentation"]["size"] = [9, "9"]
+    (tmp_path / "a.json").write_text(json.dumps(record))
+    with pytest.raises(DataError) as caught:
+        odm.read(tmp_path / "a.json", "sa1b", shapes=True)
+    assert [i.pointer for i in caught.value.log if i.severity == "error"] == [
+        "/annotations/0/segmentation/counts"
+    ]
 
 
 @pytest.mark.parametrize("kind", ["points", "skeleton"])
