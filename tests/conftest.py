@@ -7,8 +7,11 @@ import signal
 from typing import NamedTuple
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from selection import SLOW
+
+from odm.files import scratch
 
 # No deadlines: machines are busy at times. The same examples in every run, so that a run can be repeated; look for new ones with HYPOTHESIS_PROFILE=explore.
 settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
@@ -20,11 +23,20 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 gc.disable()
 
 
+@given(st.none())
+def first_example(_):
+    """Let Hypothesis register its random numbers: it asks the collector who refers to them."""
+
+
 def pytest_collection_finish():
-    gc.enable()  # not frozen: Hypothesis asks the collector who refers to its random numbers
+    first_example()  # before the collector no longer sees what is frozen
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_configure(config):
+    if not SLOW:  # a disk need not keep what the tests write
+        os.fsync = scratch.sync_file_system = lambda _: None
     config.addinivalue_line("markers", "slow: runs with ODM_SLOW=1 only (see tests/selection.py)")
 
 
