@@ -779,3 +779,16 @@ def test_an_evaluation_without_both_sides_is_refused(sides):
     first, second = (truth if side in sides else None for side in ("truth", "results"))
     with pytest.raises(UsageError, match="needs annotations and results"):
         COCOeval(first, second, "bbox").evaluate()
+
+
+@pytest.mark.parametrize("iou_type", ["bbox", "segm", "keypoints"])
+@pytest.mark.parametrize("method", ["", "setDetParams", "setKpParams"])
+def test_parameters_that_are_set_anew_are_those_of_pycocotools(iou_type, method):
+    both = []
+    for module in (sys.modules[TheirEval.__module__], sys.modules[COCOeval.__module__]):
+        params = module.Params(iou_type)
+        params.catIds, params.maxDets, params.iouThrs = [3], [7], [0.5]
+        if method:
+            getattr(params, method)()
+        both.append({key: np.asarray(value).tolist() for key, value in vars(params).items()})
+    assert both[1] == both[0]

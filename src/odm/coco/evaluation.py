@@ -37,15 +37,19 @@ class Params:
         """Set the defaults for an IoU type. Raises UsageError if there is no such type."""
         if iouType not in ("segm", "bbox", "keypoints"):
             raise UsageError(f"iouType {iouType!r}: choose segm, bbox or keypoints")
+        self.useSegm: Any = None
+        self.iouType = iouType
+        self._set_defaults(of_keypoints=iouType == "keypoints")
+
+    def _set_defaults(self, *, of_keypoints: bool) -> None:
+        """Set everything but ``iouType`` and ``useSegm``."""
         self.imgIds: Any = []
         self.catIds: Any = []
         self.iouThrs: Any = np.linspace(0.5, 0.95, 10)
         self.recThrs: Any = np.linspace(0.0, 1.00, 101)
         self.useCats: Any = 1
-        self.useSegm: Any = None
-        self.iouType = iouType
         small, medium, largest = 32**2, 96**2, 1e5**2
-        if iouType == "keypoints":
+        if of_keypoints:
             self.maxDets: Any = [20]
             self.areaRng: Any = [[0, largest], [small, medium], [medium, largest]]
             self.areaRngLbl: Any = ["all", "medium", "large"]
@@ -55,7 +59,13 @@ class Params:
             self.areaRng = [[0, largest], [0, small], [small, medium], [medium, largest]]
             self.areaRngLbl = ["all", "small", "medium", "large"]
 
-    setDetParams = setKpParams = __init__  # noqa: N815 -- parts of the constructor in pycocotools
+    def setDetParams(self) -> None:  # noqa: N802
+        """Set the defaults of boxes and masks; ``iouType`` stays."""
+        self._set_defaults(of_keypoints=False)
+
+    def setKpParams(self) -> None:  # noqa: N802
+        """Set the defaults of keypoints; ``iouType`` stays."""
+        self._set_defaults(of_keypoints=True)
 
 
 class COCOeval:
