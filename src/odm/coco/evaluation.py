@@ -59,13 +59,19 @@ class Params:
             self.areaRng = [[0, largest], [0, small], [small, medium], [medium, largest]]
             self.areaRngLbl = ["all", "small", "medium", "large"]
 
-    def setDetParams(self) -> None:  # noqa: N802
-        """Set the defaults of boxes and masks; ``iouType`` stays."""
-        self._set_defaults(of_keypoints=False)
+    def setDetParams(self, iouType: str = "") -> None:  # noqa: N802, N803
+        """Set the defaults of boxes and masks; ``iouType`` stays, or all is set anew for the one given."""
+        if iouType:
+            Params.__init__(self, iouType)
+        else:
+            self._set_defaults(of_keypoints=False)
 
-    def setKpParams(self) -> None:  # noqa: N802
-        """Set the defaults of keypoints; ``iouType`` stays."""
-        self._set_defaults(of_keypoints=True)
+    def setKpParams(self, iouType: str = "") -> None:  # noqa: N802, N803
+        """Set the defaults of keypoints; ``iouType`` stays, or all is set anew for the one given."""
+        if iouType:
+            Params.__init__(self, iouType)
+        else:
+            self._set_defaults(of_keypoints=True)
 
 
 class COCOeval:
