@@ -156,6 +156,17 @@ def test_key_points_are_left_out(tmp_path):
     assert rows(data) == [("x", "a", 40, 40, 60, 60)]
 
 
+def test_a_list_of_images_within_and_outside_the_data_set_is_followed(tmp_path):
+    for folder in ("in", "out"):
+        put(tmp_path / folder / "labels", {f"{folder}.txt": "0 .5 .5 .2 .2\n"})
+        put(tmp_path / folder / "images", {f"{folder}.jpg": ""})
+    listed = f"images/in.jpg\n{tmp_path}/out/images/out.jpg\n"
+    put(tmp_path / "in", {"train.txt": listed, "data.yaml": "train: train.txt\nnames: [cat]\n"})
+    data, log = read(tmp_path / "in" / "data.yaml", **SIZE)
+    assert not log.errors
+    assert data.images.name == ("in/images/in.jpg", "out/images/out.jpg")
+
+
 @pytest.mark.parametrize("shape", ["[2, x]", "[two, 3]", "[2.5, 3]", "2", "[]", "[[2, 3]]", "[2, -3]"])
 def test_a_shape_of_keypoints_that_is_none_says_nothing(tmp_path, shape):
     row = "0 .5 .5 .2 .2 .4 .4 2 .6 .6 1\n"

@@ -484,9 +484,12 @@ def _add_listed_images(
     located_files, absent = _locate_entries(plan, entries, path, folder, split, options, log)
     group = Group(split, {}, (), only_listed=True)
     # Names are without the folder that all have in common; of equal names the first counts.
-    parent = os.path.commonpath([os.path.dirname(f) for f, *_ in located_files]) if located_files else ""
-    for image_file, label_file, _ in located_files:
-        key = stem(image_file[len(parent) + 1 if parent else 0 :])
+    image_paths = [image_file for image_file, *_ in located_files]
+    if any(map(os.path.isabs, image_paths)):  # some lie outside the data set
+        image_paths = [os.path.abspath(plan.source.full(image_path)) for image_path in image_paths]
+    parent = os.path.commonpath(list(map(os.path.dirname, image_paths))) if image_paths else ""
+    for (image_file, label_file, _), image_path in zip(located_files, image_paths, strict=True):
+        key = stem(image_path[len(parent) + 1 if parent else 0 :])
         if key not in group.listed:
             group.listed[key] = image_file
             if label_file is not None:
