@@ -225,3 +225,12 @@ def test_the_file_of_supervisely_that_was_recognised_is_named(tmp_path):
     record = {"size": {"width": 9, "height": 9}, "tags": [], "objects": objects}
     (tmp_path / "ann" / "b.json").write_text(json.dumps(record))
     assert "of ann/b.json and 1 more" in FORMATS["supervisely"].sniff(Source(str(tmp_path))).reason
+
+
+@pytest.mark.parametrize(("mask", "extras"), [("", {}), (" <seg001><seg002>", {"masks": 1})])
+def test_masks_of_paligemma_are_counted_where_there_are_some(mask, extras, tmp_path):
+    suffix = f"<loc0100><loc0200><loc0300><loc0400>{mask} cat ; <loc0100><loc0200><loc0300><loc0400> dog"
+    record = {"image": "a.jpg", "prefix": "detect cat ; dog", "suffix": suffix}
+    (tmp_path / "a.jsonl").write_text(json.dumps(record))
+    data, log = read(tmp_path / "a.jsonl", "paligemma", image_size="100x100")
+    assert (len(data), log.errors, data.extras) == (2, 0, extras)

@@ -282,6 +282,22 @@ def test_counts_are_whole_and_nothing_is_cut(n):
             assert legend.y0 >= axes.get_window_extent().y1
 
 
+@pytest.mark.parametrize(
+    ("scores", "first", "last"),
+    [([0, 1], 0, 1), ([0.25, 0.5], 0, 1), ([0.5, 1.5], 0.5, 1.5), ([-1, 0.5], -1, 0.5)],
+)
+def test_bars_of_scores_go_from_0_to_1_or_around_all(scores, first, last):
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    from odm.converters.plots import _draw_scores
+
+    axes = Figure().add_subplot()
+    _draw_scores(axes, np.array([*scores, np.nan]))
+    bars = axes.patches
+    assert [bars[0].get_x(), bars[-1].get_x() + bars[-1].get_width()] == pytest.approx([first, last])
+
+
 def test_signs_that_the_font_lacks_are_said_once(tmp_path, only_svg):
     pytest.importorskip("matplotlib")
     data = Dataset.from_arrays(

@@ -29,6 +29,15 @@ def test_what_no_format_recognises_is_described(folder):
     assert ("odm formats lists all" in message) == ("no format recognises" in message)
 
 
+@pytest.mark.parametrize("names", [("a.md", "b.json"), ("a.json", "b.md")])
+def test_of_several_files_one_that_a_format_could_have_is_described(names, tmp_path):
+    (tmp_path / "input").mkdir()
+    for name in names:
+        (tmp_path / "input" / name).write_text('{"x": 1}' if name.endswith("json") else "# notes")
+    (json_name,) = [name for name in names if name.endswith("json")]
+    assert f"looked at {json_name} of 2 files" in message_of(tmp_path)
+
+
 ROW_LENGTHS = {
     name: len(format_.expects[0].split())
     for name, format_ in FORMATS.items()
