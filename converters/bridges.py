@@ -39,6 +39,8 @@ TAKEN = (
     "pyarrow, or columns by name), or Detections of supervision by image"
 )
 """For messages: what functions take that take a source, from paths to what `from_object` reads."""
+_IGNORED = Flag.CROWD | Flag.REGION
+"""Flags of boxes with ``iscrowd``, which is the only mark that other libraries have for regions to ignore."""
 
 
 def from_object(
@@ -269,7 +271,7 @@ def to_coco(dataset: Dataset) -> dict[str, list[dict[str, Any]]]:
         boxes.category.tolist(),
         np.hstack([boxes.xyxy[:, :2], boxes.wh]).tolist(),
         areas_of(dataset).tolist(),
-        boxes.has(Flag.CROWD).astype(int).tolist(),
+        boxes.has(_IGNORED).astype(int).tolist(),
         boxes.score.tolist(),
     )
     annotations: list[dict[str, Any]] = []
@@ -390,7 +392,7 @@ def to_torchvision(dataset: Dataset) -> list[dict[str, Any]]:
             target["scores"] = tensor(boxes.score[rows].astype(np.float32))
         else:
             target["area"] = tensor(area[rows].astype(np.float32))
-            target["iscrowd"] = tensor(boxes.has(Flag.CROWD)[rows].astype(np.int64))
+            target["iscrowd"] = tensor(boxes.has(_IGNORED)[rows].astype(np.int64))
         targets.append(target)
     return targets
 
@@ -468,7 +470,7 @@ def to_fiftyone(dataset: Dataset, field: str = "ground_truth") -> list[Any]:
                 boxes.xyxy[rows, :2],
                 boxes.wh[rows],
                 boxes.score[rows].tolist(),
-                boxes.has(Flag.CROWD)[rows].tolist(),
+                boxes.has(_IGNORED)[rows].tolist(),
                 strict=True,
             )
         ]

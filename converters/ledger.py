@@ -154,7 +154,7 @@ def drop_unsupported(
     dataset = _drop_groups(dataset, target, ledger, keep_groups=keep_groups)
     boxes, images, categories = dataset.boxes, dataset.images, dataset.categories
     for flag in Flag:
-        name = str(flag.name).lower()
+        name = _name_flag(flag)
         if name not in keeps and not flag & GROUPS:  # `_drop_groups` has booked those
             ledger.lose(f"the attribute {name!r}", int(np.count_nonzero(boxes.has(flag))))
     if "score" not in keeps:
@@ -209,31 +209,57 @@ def drop_unsupported(
 def _drop_groups(dataset: Dataset, target: Format, ledger: Ledger, *, keep_groups: bool) -> Dataset:
     """Drop the crowd boxes, group-of boxes and regions that the target cannot mark as such.
 
-    With `keep_groups` they stay, as ordinary boxes.
+    With `keep_groups` they stay, as ordinary boxes. A box with several of these flags is dropped only if the
+    target can mark none of them; otherwise the others are booked as lost.
     """
     keeps = target.keeps
     is_region = dataset.boxes.has(Flag.REGION)
     if "region" not in keeps and "crowd" in keeps and is_region.any():
-        # Of regions both flags change: REGION goes, CROWD comes.
-        flags = dataset.boxes.flags ^ (is_region * np.uint16(Flag.REGION | Flag.CROWD))
+        # REGION goes, CROWD comes, or stays on a box that has both.
+        flags = dataset.boxes.flags & ~np.uint16(Flag.REGION) | is_region * np.uint16(Flag.CROWD)
         dataset = replace(dataset, boxes=replace(dataset.boxes, flags=freeze(flags)))
         ledger.change(
             "regions to ignore, written as crowd boxes of one class", int(np.count_nonzero(is_region))
         )
-    for flag in (Flag.CROWD, Flag.GROUP_OF, Flag.REGION):
-        name = str(flag.name).lower()
-        if name in keeps or not len(dataset):
+    if not dataset.boxes.has(GROUPS).any():
+        return dataset
+
+    # The boxes that the target marks as standing for no single object, whether by their class or by a flag.
+    boxes = dataset.boxes
+    has_crowd_class = np.zeros(len(boxes), np.bool_)
+    if target.crowd_class in dataset.categories.name:
+        has_crowd_class = boxes.category == dataset.categories.name.index(target.crowd_class)
+    is_kept = boxes.has(Flag.CROWD) & has_crowd_class
+    for flag in _GROUP_FLAGS:
+        if _name_flag(flag) in keeps:
+            is_kept |= boxes.has(flag)
+
+    is_dropped = np.zeros(len(boxes), np.bool_)
+    for flag in _GROUP_FLAGS:
+        name = _name_flag(flag)
+        is_marked = boxes.has(flag)
+        if flag is Flag.CROWD:
+            is_marked &= ~has_crowd_class
+        if name in keeps:
+            if flag is not Flag.REGION and target.exclusive_region:
+                ledger.lose(f"the attribute {name!r}", int(np.count_nonzero(is_marked & is_region)))
             continue
-        is_marked = dataset.boxes.has(flag)
-        if flag is Flag.CROWD and target.crowd_class in dataset.categories.name:  # boxes of it can be marked
-            is_marked &= dataset.boxes.category != dataset.categories.name.index(target.crowd_class)
+        ledger.lose(f"the attribute {name!r}", int(np.count_nonzero(is_marked & is_kept)))
+        is_marked &= ~is_kept & ~is_dropped  # each box is booked once
         noun = "regions to ignore" if flag is Flag.REGION else f"{name.replace('_', '-')} boxes"
         subject = f"{noun}, which {target.name} cannot represent"
+        n = int(np.count_nonzero(is_marked))
         if keep_groups:
-            ledger.change(f"{subject}, written as ordinary boxes", int(np.count_nonzero(is_marked)))
-        else:
-            dataset = ledger.leave_out(dataset, is_marked, f"{subject} ({spell('keep_groups')} writes them)")
-    return dataset
+            ledger.change(f"{subject}, written as ordinary boxes", n)
+        elif n:
+            ledger.left_out[f"{subject} ({spell('keep_groups')} writes them)"] = n
+        is_dropped |= is_marked
+    return dataset if keep_groups else dataset.take(~is_dropped)
+
+
+def _name_flag(flag: Flag) -> str:
+    """Return the word of `Format.keeps` for a flag."""
+    return str(flag.name).lower()
 
 
 def _lose_field(name: str, n: int, target: Format, ledger: Ledger) -> None:
@@ -270,6 +296,9 @@ def _book_extra(dataset: Dataset, target: Format, ledger: Ledger) -> None:
         for change, n in n_changes.items():
             ledger.change(change, n)
 
+
+_GROUP_FLAGS = (Flag.REGION, Flag.CROWD, Flag.GROUP_OF)
+"""The flags of `GROUPS`; a dropped box that has several is booked under the first."""
 
 _SHAPE_FIELDS = {
     "segmentation": ("outlines of boxes", "polygon"),

@@ -161,6 +161,8 @@ class Format(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Whether it can be written only for images whose size is known."""
     crowd_class: str | None = None
     """For a format that can mark crowd boxes of this one class only: its name."""
+    exclusive_region: bool = False
+    """For a format that keeps regions to ignore: whether it cannot mark one of them as a crowd, too."""
     split_names: frozenset[str] = frozenset()
     """For a format that keeps the split of an image, and can name only some: these."""
     split_is_file: bool = False

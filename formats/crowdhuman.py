@@ -203,4 +203,5 @@ FORMAT = json_format_of(
     looks_at=_SUFFIXES,
     holds=("gtboxes", "dtboxes"),
     keeps=frozenset({"size", "empty", "score", "wh", "split", "crowd", "region", "occluded"}),
+    exclusive_region=True,
 )

@@ -218,4 +218,5 @@ FORMAT = json_format_of(
     single=True,
     holds=('"data_list"', '"scores"', '"ann"'),
     keeps=frozenset("size extension empty unused order score crowd region".split()),
+    exclusive_region=True,
 )

@@ -179,4 +179,5 @@ FORMAT = format_of(
     written_by="VisDrone-DET (annotations and results)",
     suffixes=(".txt",),
     keeps=frozenset("empty score wh crowd region truncated occluded".split()),
+    exclusive_region=True,
 )

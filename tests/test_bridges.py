@@ -126,6 +126,15 @@ def test_coco_there_and_back():
     assert by_image(bridges.from_coco(bridges.to_coco(found))) == by_image(found)
 
 
+def test_regions_to_ignore_are_crowds_in_coco():
+    flags = [Flag.REGION, Flag.REGION | Flag.CROWD, Flag.CROWD, Flag.DIFFICULT]
+    truth = Dataset.from_arrays(
+        images=["a.jpg"], width=[99], height=[99], categories=["x"], image=[0] * 4, category=[0] * 4,
+        xyxy=[[0, 0, 9, 9]] * 4, flags=[int(flag) for flag in flags],
+    )  # fmt: skip
+    assert [one["iscrowd"] for one in bridges.to_coco(truth)["annotations"]] == [1, 1, 1, 0]
+
+
 def test_coco_dictionaries_are_those_of_pycocotools():
     coco = pytest.importorskip("pycocotools.coco").COCO()
     coco.dataset = bridges.to_coco(example())

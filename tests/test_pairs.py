@@ -691,6 +691,33 @@ def test_regions_to_ignore_are_kept_or_counted(name, tmp_path):
         assert describe(back).boxes == 1
 
 
+@of_each(WRITTEN)
+def test_a_box_with_two_flags_of_groups_is_marked_if_one_can_be_marked(name, tmp_path):
+    """A box is left out, and booked once, only if the target can mark none of its flags."""
+    keeps = FORMATS[name].keeps & {"crowd", "region", "group_of"}
+    as_crowd = "regions to ignore, written as crowd boxes of one class"
+    for i, pair in enumerate(itertools.combinations((Flag.REGION, Flag.CROWD, Flag.GROUP_OF), 2)):
+        dataset = Dataset.from_arrays(
+            images=["a.jpg"], width=[300], height=[300], categories=["dog", "person"], image=[0, 0],
+            category=[1, 0], xyxy=[[10, 10, 60, 60], [100, 100, 200, 200]], flags=[0, int(pair[0] | pair[1])],
+        )  # fmt: skip
+        words = {flag: flag.name.lower() for flag in pair}
+        has_mark = bool(keeps & set(words.values())) or ("crowd" in keeps and Flag.REGION in pair)
+        ledger = odm.write(dataset, path := target(tmp_path, f"out{i}", FORMATS[name]), name)
+        assert ledger.balances
+        assert (ledger.written, sum(ledger.left_out.values())) == ((2, 0) if has_mark else (1, 1))
+        kept = odm.write(dataset, target(tmp_path, f"kept{i}", FORMATS[name]), name, keep_groups=True)
+        assert sum(n for what, n in kept.changed.items() if "ordinary" in what) == (not has_mark)
+        if not has_mark:
+            continue
+        # Each flag is either read again or booked.
+        flags = Flag(int(odm.read(path, name, log=Log()).boxes.flags.max()))
+        assert flags & GROUPS
+        for flag, word in words.items():
+            what = as_crowd if flag is Flag.REGION else f"the attribute {word!r}"
+            assert bool(flags & flag) != (what in {**ledger.lost, **ledger.changed})
+
+
 def test_the_ledger_is_plain_data(tmp_path):
     dataset = Dataset.from_arrays(
         images=["a"], width=[9], height=[9], categories=["x"], image=[0], category=[0], xyxy=[[0, 0, 1, 1]]
