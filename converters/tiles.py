@@ -110,8 +110,7 @@ def cut(dataset: Dataset, tiling: Tiling, ledger: Ledger, log: Log) -> tuple[Dat
         names = listed([dataset.images.name[row] for row in unknown.tolist()])
         n_images = plural(len(unknown), "image")
         raise DataError(f"{spell('tile')}: the size of {n_images} is not known: {names}; {GIVE_SIZES}", log)
-    ledger.lose("tracks of boxes, as tiles are no video", 0 if dataset.images.video is None else len(dataset))
-    ledger.lose("labels of whole images", len(dataset.labels.image))
+    _book_whole_images(dataset, ledger)
     tiles = _make_grid(sizes, tiling)
     rows, tile = _pair_boxes(dataset, tiles, tiling, sizes)  # a box that touches k tiles has k of these rows
     images, cuts = _make_tile_images(dataset.images, tiles, sizes)
@@ -128,6 +127,20 @@ def cut(dataset: Dataset, tiling: Tiling, ledger: Ledger, log: Log) -> tuple[Dat
         f"boxes with less than {100 * tiling.min_share:g} % of their area in a tile ({spell('tile_min')})"
     )
     return ledger.leave_out(tiled, is_left_out, reason), cuts
+
+
+def _book_whole_images(dataset: Dataset, ledger: Ledger) -> None:
+    """Book as lost what concerns whole images and videos, which `_replace_images` drops."""
+    track, video = dataset.boxes.track, dataset.images.video
+    reason = "as tiles are no video"
+    ledger.lose(f"tracks of boxes, {reason}", 0 if track is None else int(np.count_nonzero(track >= 0)))
+    n_scores = int(np.count_nonzero(~np.isnan(dataset.tracks.score)))
+    ledger.lose(f"scores of tracks, {reason}", n_scores)
+    n_frames = 0 if video is None else int(np.count_nonzero(video >= 0))
+    ledger.lose(f"videos and frame numbers of images, {reason}", n_frames)
+    ledger.lose("labels of whole images", len(dataset.labels.image))
+    for name, n in count_extra(dataset.images.extra).items():
+        ledger.lose(f"{name} of whole images", n)
 
 
 def _make_grid(sizes: Longs, tiling: Tiling) -> _Tiles:
@@ -480,6 +493,7 @@ def join(dataset: Dataset, share: float, ledger: Ledger) -> Dataset:
     moved = _move_boxes(boxes, start[tile].astype(np.float64), dataset.limits()[tile], whole_size[tile])
     moved = replace(moved, image=freeze(image_of_tile[tile].astype(np.int32)), track=None)
     is_dropped = _find_repeated(moved, tile, share)
+    _book_whole_images(dataset, ledger)
     ledger.change("boxes put back from tiles onto their images", len(boxes))
     reason = f"boxes that another tile has too (they share {share:g} of the smaller one, {spell('untile')})"
     return ledger.leave_out(_replace_images(dataset, joined, moved), is_dropped, reason)

@@ -299,6 +299,15 @@ def test_the_summary_counts_the_boxes_of_the_source_and_those_of_further_tiles(t
     assert "1  added: boxes that stand in further tiles, too" in str(ledger)
 
 
+def test_fields_of_whole_images_are_booked_as_lost(tmp_path):
+    path = coco_file(tmp_path / "gt.json", [{"bbox": [10, 10, 20, 20]}])
+    data = json.loads(path.read_text())
+    data["images"][0]["weather"] = "rain"
+    path.write_text(json.dumps(data))
+    ledger = odm.convert(path, tmp_path / "tiles.json", to="coco", tile="200x200")
+    assert ledger.lost == {"weather of whole images": 1}
+
+
 @pytest.mark.parametrize(("target", "options", "reason"), [
     ("tiles.json", {"to": "coco"}, "tiles.json is one file; for both name a folder, with images DIR"),
     ("tiles", {"to": "yolo"}, "images DIR says where they are"),

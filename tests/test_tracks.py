@@ -137,6 +137,29 @@ def test_the_summary_counts_what_is_lost(name, tmp_path):
         assert ledger.lost["videos and frame numbers of images"] == 8
 
 
+@pytest.mark.parametrize("has_scores", [False, True])
+@pytest.mark.parametrize("kept", ["all", "without a video", "without a track", "nothing"])
+def test_tiles_lose_the_tracks_and_videos_that_there_are(kept, has_scores, tmp_path):
+    data = made()
+    boxes, images, tracks = data.boxes, data.images, data.tracks
+    n_tracks, n_frames = 15, 8
+    if kept in ("without a track", "nothing"):
+        boxes, n_tracks = replace(boxes, track=None), 0
+    if kept in ("without a video", "nothing"):
+        images, n_frames = replace(images, video=None, frame=None), 0
+    if has_scores:
+        tracks = replace(tracks, score=np.full(len(tracks), 0.5))
+    data = replace(data, boxes=boxes, images=images, tracks=tracks)
+    ledger = odm.convert(data, tmp_path / "tiles.json", to="coco", tile=64)
+    reason = "as tiles are no video"
+    n_lost = {
+        f"tracks of boxes, {reason}": n_tracks,
+        f"scores of tracks, {reason}": len(tracks) if has_scores else 0,
+        f"videos and frame numbers of images, {reason}": n_frames,
+    }
+    assert ledger.lost == {what: n for what, n in n_lost.items() if n}
+
+
 def test_data_without_tracks_holds_no_columns(tmp_path):
     data = Dataset.from_arrays(
         images=["a.jpg"], categories=["x"], image=[0], category=[0], xyxy=[[0, 0, 1, 1]]
