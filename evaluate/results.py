@@ -396,7 +396,7 @@ class Evaluation(ResultViews, msgspec.Struct, frozen=True, eq=False):
 
 
 def to_plain(value: Any) -> Any:
-    """A number, or list of numbers, of Python's own; None for NaN."""
+    """Return a value as JSON holds it: None for NaN, `float` for NumPy's ``float64``, a list for a tuple."""
     if isinstance(value, (list, tuple)):
         return [to_plain(v) for v in value]
     if isinstance(value, float):

@@ -235,8 +235,9 @@ def pair_boxes(first: Annotations, other: Annotations, iou_min: float) -> tuple[
     n_images = int(max(side.image.max(initial=-1) for side in sides)) + 1
     n_first, n_other = (np.bincount(side.image, minlength=n_images) for side in sides)
     row_pairs: list[tuple[Longs, Longs]] = [(sides[0].row[:0], sides[1].row[:0])]
-    for images in split_by_size(n_first * n_other, AT_A_TIME):  # slices of image numbers
-        first_chunk, other_chunk = (side.select_images(images.start, images.stop) for side in sides)
+    for image_range in split_by_size(n_first * n_other, AT_A_TIME):  # a slice of image numbers
+        start, stop = image_range.start, image_range.stop
+        first_chunk, other_chunk = (side.select_images(start, stop) for side in sides)
         first_positions, other_positions = _pair_greedily(first_chunk, other_chunk, iou_min)
         row_pairs.append((first_chunk.row[first_positions], other_chunk.row[other_positions]))
     first_rows, other_rows = (np.concatenate(rows) for rows in zip(*row_pairs, strict=True))
@@ -320,6 +321,7 @@ def _find_best_pairs(
     joined = Joined((), 0, ("",), truth, detections, NOTHING_JOINED)  # no names of images, one class
     order = np.arange(len(free_first))  # there are no scores
     pairs = find_pairs(joined, Protocol("agree"), iou_min, order)  # a protocol without any special rule
+    # What still comes in: an IoU above `lowest`, or equal with a sum of ranks up to `rank_sum`; now any sum.
     is_complete, lowest, rank_sum = True, iou_min, len(first.rank) + len(other.rank)
     best = _Candidates(free_first[:0], free_other[:0], np.zeros(0))
     for piece in pairs.pieces():

@@ -216,10 +216,12 @@ def delta_interval(
     margin = _approximate_t((1 + level) / 2, n) * error
     n_above, n_below = int((defined > 0).sum()), int((defined < 0).sum())
     n_better = n_below if lower_is_better else n_above
-    smallest_p = 2 / (len(defined) + 1)  # so many draws cannot tell less chance
-    p = smallest_p if delta else 1.0  # where all draws have one difference
-    if error:  # the probability of more than t in either direction, the inverse of `_approximate_t`
+    # The least two-sided p value that n draws can show, where none is on the other side: 2 (0 + 1) / (n + 1).
+    smallest_p = 2 / (len(defined) + 1)
+    p = smallest_p if delta else 1.0  # without an error, as all draws have one difference
+    if error:
         df, t = max(n, FEWEST) - 1, abs(delta) / error
+        # The normal quantile as rare as t (Wallace 1959), then the chance of more on either side.
         normal_quantile = (8 * df + 1) / (8 * df + 3) * math.sqrt(df * math.log1p(t**2 / df))
         p = max(math.erfc(normal_quantile / math.sqrt(2)), smallest_p)
     return Interval(

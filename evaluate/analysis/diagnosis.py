@@ -152,7 +152,7 @@ def _ap50(joined: Joined) -> float:
 # ------------------------------------------------------------------------------------------- coordinates
 
 LEAST_VOTES = 6
-"""Pairs of one class whose boxes have to lie alike for a constant offset or scale to be tried."""
+"""Objects, or pairs of boxes, that have to suggest a reading: fewer are too few to tell."""
 
 
 def _find_constant_readings(sample: Sample) -> Iterator[Reading]:
@@ -183,7 +183,7 @@ def _find_constant_readings(sample: Sample) -> Iterator[Reading]:
         np.abs(centre_offsets) < 0.15 * np.maximum(gt_wh, det_xyxy[:, 2:] - det_xyxy[:, :2])
     ).all(axis=1)
     has_near_centre &= np.isfinite(log_size_ratios).all(axis=1)
-    log_factor = _find_densest(log_size_ratios[has_near_centre], 0.15)
+    log_factor = _find_densest(log_size_ratios[has_near_centre], width=0.15)
     if log_factor is not None:
         factor = math.exp(float(log_factor.mean()))
         yield Reading(f"boxes {factor:.2f} times as large as the objects", fix, make_shrinking(factor))
@@ -305,7 +305,7 @@ def _choose_side(sample: Sample, best: _Candidate, choices: Sequence[_Candidate]
         return best, ""
     n_boxes_per_step = 0.05 * (len(sample.joined.truth) + len(sample.joined.detections))
     best_outside, twin_outside = (_count_outside(sample, c) // n_boxes_per_step for c in (best, twin))
-    if best_outside == twin_outside:
+    if best_outside == twin_outside:  # nothing tells: the reading of the detections first
         best, twin = sorted((best, twin), key=lambda c: c.side)
         return best, f" (or {twin.statement})"
     return (best if best_outside < twin_outside else twin), ""
@@ -358,10 +358,10 @@ def _is_significant(sample: Sample, best: _Candidate, n_uncovered: int, n_tried:
     image on another image.
     """
     chance, n_images = LEAST_CHANCE, len(sample.images)
-    # Images far away, for neighbours may be frames of one video; of few images, all.
+    # Steps to images far away, for neighbours may be frames of one video; of few images, to all others.
     steps = {n_images // 2, n_images // 3} if n_images >= 6 else set(range(1, n_images))
     boxes = best.read_boxes(sample)
-    for step in steps - {best.step % n_images}:
+    for step in steps - {best.step % n_images}:  # the reading's own step is not by chance
         is_covered = sample.find_covered(*boxes, sample.pair_shifted(step, is_cyclic=True))
         # k + 1 of n + 2 (rule of succession): k of n would be certain to stay 0 if none is covered.
         chance = max(chance, (int(is_covered.sum()) + 1) / (len(is_covered) + 2))
@@ -409,12 +409,12 @@ def _apply_candidate(sample: Sample, best: _Candidate) -> Sample:
 
 def _find_classes(sample: Sample) -> tuple[Sample, str, str] | None:
     """Find other classes of detections from the boxes that cover each other: sample, statement, advice."""
-    det_category, gt_category, image = _pair_best_classes(sample)
+    det_category, gt_category, image = _pair_best_classes(sample)  # `image`: positions in `sample.images`
     n_any = np.bincount(image, minlength=len(sample.images))
     n_same = np.bincount(image[det_category == gt_category], minlength=len(sample.images))
     is_affected = n_same < 0.5 * n_any  # (images,) where most classes are wrong: only these vote
     is_vote = is_affected[image]
-    if is_vote.sum() < 6:  # too few to tell
+    if is_vote.sum() < LEAST_VOTES:
         return None
     explanation = _explain_classes(sample.joined, det_category[is_vote], gt_category[is_vote])
     if explanation is None:
@@ -568,7 +568,7 @@ def _try_unique(joined: Joined) -> tuple[str, str, Joined]:
 def _has_lower_scores(joined: Joined) -> bool:
     """Return whether detections on an object of their class have lower scores, and not by chance."""
     truth, n_gt_of_image = joined.truth, np.bincount(joined.truth.image, minlength=len(joined.images))
-    # In crowded images not all detections: objects have to be complete.
+    # In crowded images every so many detections, but all objects, as any of them may make one right.
     stride = 1 + int(n_gt_of_image[joined.detections.image].sum()) // (20 * MOST_PAIRS)
     detections = joined.detections.take(slice(None, None, stride))
     det, gt = pair_by_image(detections.image, truth.image)

@@ -57,6 +57,7 @@ class Sample(msgspec.Struct, frozen=True, eq=False):
 
     joined: Joined
     images: Longs
+    """Their numbers, ascending; `joined` has the boxes of these alone."""
     sizes: Longs
     """(all images, 2) width and height, 0 = unknown."""
     size_of: Mapping[str, Floats]

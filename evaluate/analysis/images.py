@@ -150,7 +150,8 @@ def compare_images(
     def make_keys(table: Table, is_found: Mask, of_class: Longs) -> Longs:
         """Return (m,) a number for each counting ground truth that was found: row * n_classes + class.
 
-        With a class hierarchy one row of the dataset has several classes.
+        With a class hierarchy one row of the dataset has several classes. `of_class` (classes of `table`,)
+        has the number of each in `first_table`, -1 = not there.
         """
         truth = table.truth
         rows = np.flatnonzero(is_found & table.counting)
@@ -158,7 +159,7 @@ def compare_images(
 
     first_keys = make_keys(first_table, first_counts.found, np.arange(len(first_table.classes)))
     other_keys = make_keys(other_table, other_counts.found, number_of_other_class)
-    # Of each row of the ground truth's dataset its image.
+    # Of each row of the ground truth's dataset, which both runs share, its image.
     image_of_row = np.zeros(
         int(max(first_table.truth.row.max(initial=0), other_table.truth.row.max(initial=0))) + 1, np.int64
     )

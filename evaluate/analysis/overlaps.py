@@ -72,6 +72,7 @@ def overlaps_of(joined: Joined, table: OutcomeTable) -> Overlaps:
     rank = np.empty(n_det, np.int64)
     rank[table.order] = np.arange(n_det)
 
+    # Some images at a time: `gt_start` and `det_start` are the positions of their first boxes in `joined`.
     for gt_start, det_start, chunk in split_images(joined):
         plain_rules = rules.without_groups  # IoU for all pairs: groups would be compared by IoA
         # All that overlap, whatever their classes: some at a time, and no detection comes twice.

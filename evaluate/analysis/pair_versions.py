@@ -84,8 +84,9 @@ def pair_boxes_of(
 ) -> tuple[Longs, Longs, Longs]:
     """Pair boxes; returns (n,) rows of the old version, rows of the new version, and bits of `Change`.
 
-    `images` are the numbers of the images of both, those that only one has being -1. Boxes of one class and
-    place are paired first, with equal flags before others, then the rest as annotators' boxes are.
+    `images` are (old images,) and (new images,) numbers, the same for the same image, -1 = only one has it.
+    Boxes of one class and place are paired first, with equal flags before others, then the rest as those of
+    annotators are.
     """
     number_of_class = _number_classes(old, new)
     old_side = _select_boxes(old, images[0], number_of_class)

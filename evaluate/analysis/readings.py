@@ -59,6 +59,7 @@ def _list_box_readings() -> Iterator[Reading]:
             if old == new and (not swapped or old != "ltrb"):
                 continue
 
+            # `rule` as a default, because the variables of the loop go on.
             def change(xyxy: Floats, _: Floats, rule: tuple[str, str, bool] = (old, new, swapped)) -> Floats:
                 old_meaning, new_meaning, is_swapped = rule
                 first_pair, second_pair = _split_numbers(xyxy, old_meaning)

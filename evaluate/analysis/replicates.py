@@ -176,7 +176,9 @@ class Plan:
         ap = self._compute_ap(weights, npos)  # (areas, thresholds, weightings, classes)
         present = None if self.presence is None else self.presence.compute(weights)
         if present is not None and self.rules.detected_only:
-            ap[0, 0][np.isnan(ap[0, 0]) & (present > 0)] = 0  # no image with its objects has detections of it
+            ap[0, 0][np.isnan(ap[0, 0]) & (present > 0)] = (
+                0  # its objects are all on images without detections of it
+            )
         if self.rules.rates:
             summary = self._compute_misses(weights, npos, ap)
         else:
@@ -191,8 +193,9 @@ class Plan:
     ) -> dict[str, Floats]:
         """Return (weightings,) the mean over classes of AP or recall, for each key of the summary.
 
-        `ap` and `npos` are as of `_compute_ap`. `present` (weightings, classes) counts the images with each
-        class: where the protocol weighs a class by its images, by these.
+        `ap` is (areas, thresholds, weightings, classes); `npos` has for each area range the ground truths,
+        (weightings, classes). `present`, of this shape, counts the images with each class: where the protocol
+        weighs a class by its images, by these.
         """
         n_thresholds = 1 if self.rules.apart else len(self.rules.ious)
         recall = {  # by cap or threshold, and area range: (weightings, classes)
@@ -233,6 +236,7 @@ class Plan:
         bits = max(largest_sum.bit_length(), 1)
         n_per_word = max(1, 64 // bits)
         n_ranked = np.zeros(len(self.ranking.image) + 1, np.int64)
+        # A curve keeps precision at its true positives `read`: buffers are as long as the most of these.
         buffers = np.empty((BUFFERS, max((len(curves.read) for curves in self.curves), default=0)))
         for start in range(0, len(weights), n_per_word):
             word_weights = weights[start : start + n_per_word]
@@ -242,7 +246,8 @@ class Plan:
             packed_weights = packed.pack_boxes(self.ranking.image, self.ranking.category)
             for i, curves in enumerate(self.curves):
                 area, t = divmod(i, len(self.rules.ious))  # curves are by area, then threshold
-                if t == 0:  # the running counts of detections depend on the area alone
+                # Running counts of what is false if it matches nothing (`live`): the same at all thresholds.
+                if t == 0:
                     np.cumsum(
                         packed_weights if curves.live is None else packed_weights * curves.live,
                         out=n_ranked[1:],
@@ -261,7 +266,8 @@ class Plan:
     def _compute_misses(self, weights: Longs, npos: list[Longs], ap: Floats) -> dict[str, Floats]:
         """Return (weightings,) mean miss rate of classes, by key, with AP and Jaccard index if defined.
 
-        Writes the AP of the classes into `ap`, as of `_compute_ap`, where it is read between detections.
+        `npos` has for each area range the ground truths, (weightings, classes). If the protocol takes AP as
+        the area between detections, it is written into `ap`, (areas, thresholds, weightings, classes).
         """
         matches, (rows, class_starts) = self.table.matches, self.table.ranked
         category_of_row, weights_of_rows = matches.category[rows], weights[:, matches.image[rows]]

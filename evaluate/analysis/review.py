@@ -154,6 +154,7 @@ def _list_undisputed(table: Table, overlaps: Overlaps, share: Floats) -> Iterato
             suspicion = float(n_tp[category] / (table.n[category] - 1)) if table.n[category] > 1 else 0.0
         fields = {**_make_truth_row(table, overlaps, object_row), "det": det}
         fields = {"kind": kind, "suspicion": suspicion, **fields}
+        # The position breaks ties in the list: that of a detection is its row, and objects come after.
         yield _Entry(suspicion, float(best_iou[object_row]), len(table.score) + fields["gt"], fields)
 
 

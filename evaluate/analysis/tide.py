@@ -88,7 +88,7 @@ def tide(table: Table, overlaps: Overlaps, *, points: Floats | None = None) -> T
     def measure_gain(
         is_ranked: Mask, is_tp: Mask, category: Longs | None, npos: Longs
     ) -> tuple[float, Floats]:
-        """Return by how much the mean AP, and (classes,) the AP of each class, rises if outcomes are these.
+        """Return how far the mean AP is above `mean_ap`, and (classes,) each AP above `class_ap`, both below.
 
         The parameters are those of `_Aps.compute`: without a `category` no detection changes its class.
         """

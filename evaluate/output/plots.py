@@ -258,8 +258,7 @@ def _draw_miss_rates(result: Result) -> Figure:
         # 0 has no place on a logarithmic axis.
         x, y = np.maximum(curve.false_per_image, rate_min), np.maximum(curve.miss_rate, 1e-3)
         _draw_class_line(axes, x, y, n, len(curves), label, drawstyle="steps-post")
-    axes.set(xscale="log", yscale="log", xlim=(rate_min, None), xlabel="false positives per image")
-    axes.set(ylabel="miss rate")
+    axes.set(xscale="log", yscale="log", xlabel="false positives per image", ylabel="miss rate")
     lowest = min((float(curve.miss_rate.min()) for curve in curves), default=0.1)
     marks = [mark for mark in (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1) if mark >= lowest / 2]
     axes.set_yticks(marks, [f"{mark:g}" for mark in marks])

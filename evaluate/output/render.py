@@ -458,6 +458,7 @@ def _make_level_section(result: Result) -> Section:
     # Orientation similarity is left out where a detection has no angle.
     kinds = [k for k in kinds if not math.isnan(result.summary[f"{k}@{rules.areas[0].name}"])] or kinds[:1]
     levels = [(rules.areas.index(area), area.name) for area in _sort_levels(result)]
+    # Of each class its name, (areas,) ground truths, and numbers by key.
     table_rows: list[tuple[str, Any, Mapping[str, Any]]] = [
         (row.name, n_objects, row.extra)
         for row, n_objects in zip(result.classes, npos, strict=True)

@@ -314,7 +314,7 @@ def _pair_boxes(joined: Joined, rules: Protocol) -> Pairing:
     is_spared = np.zeros(len(joined.detections), np.bool_)
     dets, gts = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
     for gt_start, det_start, shard in split_images(joined):
-        # `det` and `gt` are pairs, `on_void` the detections that overlap an ignored box.
+        # Positions in the shard: `det` and `gt` of pairs, `on_void` of detections on an ignored box.
         det, gt, on_void = find_overlapping(shard, rules, is_void[gt_start:], CONFUSION_IOU)
         is_spared[table_row[det_start + on_void]] = True
         dets.append(table_row[det_start + det])

@@ -63,7 +63,8 @@ def evaluate_at_ious(joined: Joined, rules: Protocol, table: DetectionTable) -> 
     # Repeats are told by IoU; groups would be compared by the share of the detection inside (IoA).
     pair_rules = replace(rules.without_groups, ious=tuple(ious))
     pairs = find_shape_pairs(sides, pair_rules, ious[0])  # from the lowest threshold on
-    side_rows = np.argsort(sides.detections.row)  # of each row of the table, its position in `sides`
+    # Of each row of the table, which is in input order, its position in `sides`, and the other way round.
+    side_rows = np.argsort(sides.detections.row)
     table_rows = np.empty_like(side_rows)
     table_rows[side_rows] = np.arange(len(side_rows))
     protocols = [replace(rules, ious=(iou,), areas=rules.areas[:1]) for iou in ious]
@@ -114,6 +115,7 @@ def _compute_ap(matches: Matches, rows: Longs, counts: Longs) -> Floats:
     rules = matches.protocol
     if rules.metric != "ap":
         return ap
+    # The place of the only IoU threshold in the bits of a hit: the number of a word, and its bit there.
     ((word, bit),) = bits_of_area(rules)
     for ranked in Ranked.iter_blocks(matches, rows, counts):
         class_slice = slice(ranked.first_class, ranked.first_class + ranked.n_classes)
