@@ -330,8 +330,8 @@ def parts(source: Source, options: CocoOptions, rows: int, log: Log) -> list[Par
     from odm.formats.coco.long_lists import divide
 
     chosen, other_files = source.once(_choose_files)
-    should_be_coco = _expect_coco(source, other_files, log.fresh())  # its issues come when they are read
-    # Files that cannot be read, which it leaves out, are parts too, so that their fault ends the run here.
+    should_be_coco = _expect_coco(source, other_files, log.fresh())  # these files are reported when read
+    # Unreadable files, which `should_be_coco` lacks, are parts too, so that their fault ends the run here.
     chosen = [*chosen, *((file, _split_of(file)) for file in other_files if should_be_coco.get(file, True))]
     if source.is_dir and chosen:
         read_files = [file for file, _ in chosen]

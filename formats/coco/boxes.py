@@ -53,12 +53,15 @@ class Table(msgspec.Struct, eq=False):
     n_records: int = 0
     """Number of records of the list, with those that are not read because of an error."""
     columns: dict[str, NDArray[Any]] = msgspec.field(default_factory=dict)
+    """By the names in `_COLUMNS`; the first `n` rows are set, and rows to grow into follow."""
     ids: dict[str, list[NDArray[Any] | list[Any]]] = msgspec.field(default_factory=dict)
+    """The ids of each chunk of boxes, by key, such as ``image_id``; a list where some are text."""
     rows: dict[str, NDArray[np.int32]] = msgspec.field(default_factory=dict)
     """Row numbers for the ids of a key, where they were looked up already."""
     track_scores: dict[tuple[int, Id], float] = msgspec.field(default_factory=dict)
     """The scores that the list of tracks gives, by video (-1 = not given) and id."""
     images: dict[Id, int] = msgspec.field(default_factory=dict)
+    """The row of each listed id, -2 for an entry with an error; `categories` likewise."""
     categories: dict[Id, int] = msgspec.field(default_factory=dict)
     unlisted: set[str] = msgspec.field(default_factory=set)
     """``image_id`` or ``category_id`` whose list is missing, reported once for all boxes."""
@@ -384,6 +387,7 @@ class Table(msgspec.Struct, eq=False):
         rows_to_fill = np.flatnonzero(is_valid & (takes_shape_box | np.isnan(xyxy).all(axis=1)))
         if len(rows_to_fill):
             has_score = np.full(len(rows_to_fill), is_det)
+            # the same rows of the shapes and of the boxes, as every box has its place in `record_shapes`
             n_points = self._box_around(record_shapes, rows_to_fill, rows_to_fill, has_score=has_score)
             self.n_around["keypoints"] += 0 if is_det or self.boxes_of_shapes else n_points
 
@@ -428,7 +432,7 @@ class Table(msgspec.Struct, eq=False):
         `turn` (n,) are radians. The edges in the columns become those around the turned boxes, with a note.
         """
         xyxy, wh = self.columns["xyxy"][: self.n], self.columns["wh"]
-        is_turned = is_valid & (turn != 0) & (outlines.kind == 0) & np.isfinite(xyxy).all(axis=1)
+        is_turned = is_valid & (turn != 0) & (outlines.kind == ShapeKind.NONE) & np.isfinite(xyxy).all(axis=1)
         rows = np.flatnonzero(is_turned)
         edges = xyxy[rows]
         outlines = outlines.replace_rows(rows, turn_boxes(edges, turn[rows]))  # changes `edges`, too
@@ -485,8 +489,8 @@ class Table(msgspec.Struct, eq=False):
         assert ids is not None
         rows = self.rows[key] if key in self.rows else look_up(ids, row_of_id)
         bad_rows = np.flatnonzero(rows < 0)
-        # In a results list, whose pointer is empty, only ids that `rows` has; others were read as names or
-        # positions, of which text and number are different ones.
+        # In a results list, whose pointer is empty, only if `self.rows` has the key: ids of the ground truth.
+        # Else the values were read as names or positions, where the text "7" is not the number 7.
         if len(bad_rows) and (self.pointer or key in self.rows):
             listed_ids = as_list(ids)
             unknown_ids = (listed_ids[row] for row in bad_rows.tolist())

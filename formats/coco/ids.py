@@ -215,7 +215,7 @@ def list_image_readings(names: Sequence[str]) -> list[tuple[str, dict[Id, int]]]
 
 
 def list_category_readings(reference: Dataset) -> list[tuple[str, dict[Id, int]]]:
-    """Return the meanings that a category_id may have besides an id, as `list_image_readings` does.
+    """Return the meanings that a category_id may have besides an id: what each is called, and rows by value.
 
     If the ground truth is a list of names, only the position in it from 1; else none if its classes have ids,
     and if they have none, the position or the name of a class.

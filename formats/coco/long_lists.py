@@ -52,8 +52,9 @@ class LongList:
         size = self._status.st_size
         self._n_parts = max(size // SLICE, 1)
         self._shapes = RecordTypes(RESULT, rest=False)
-        self._columns: dict[str, Any] = {}
+        self._columns: dict[str, Any] = {}  # arrays over `_shared`, by the names in `COLUMNS`
         self._shared: list[mmap.mmap] = []
+        # first row and number of rows of each part, None if `Reader` must read the file
         self._team: Team[int, tuple[int, int] | None] | None = None
         span_and_chunk = self._read_part(0)
         if span_and_chunk is None or span_and_chunk[1].n == 0:  # the part is unusual, or has no records

@@ -121,7 +121,7 @@ class Reader:
         self._shape_keywords: dict[str, Any] = {"shape_keys": list_keys(wants)}  # arguments of `Table`
         self._shape_keywords["boxes_of_shapes"] = boxes == "shapes"
         self._shape_keywords["outlines"] = not {"polygon", "mask"}.isdisjoint(wants)
-        self._has_turns = getattr(options, "rotation", "ignore") == "cvat"  # LVIS lacks the option
+        self._has_turns = getattr(options, "rotation", "ignore") == "cvat"  # turns boxes; LVIS lacks it
         self._shape_keywords["passes_shapes_on"] = builder.passes_shapes_on
         self._source, self._builder, self._log = source, builder, log
         self._tables: list[Table] = []
@@ -155,7 +155,7 @@ class Reader:
                 self._log.report(OTHER_TASK, path, what=content, remedy=remedy)
                 return
             if self._has_turns and b'"rotation"' in data and b'"occluded"' in data:
-                # as CVAT writes plain boxes, which only now may become oriented ones
+                # as CVAT writes; its plain boxes, without an outline, are turned, so outlines are read
                 keys = list_keys({*self._builder.wants, "polygon", "mask"})
                 self._shape_keywords |= {"shape_keys": keys, "outlines": True}
             may_be_list = self._dialect.results
@@ -308,7 +308,7 @@ class Reader:
         if "categories" in present:
             self._add_labels(labels, table, values)
         table.track_scores = {(frames.find_row(video_id), id_): score for id_, video_id, score in scores}
-        table.find_references(data)
+        table.find_references(data)  # repeated ids of boxes are errors only where a field uses them
         self._tables.append(table)
         self._note_root_class(data, table, path)
 
@@ -421,7 +421,7 @@ class Reader:
         all_shape_keys = dict.fromkeys((*SHAPE_KEYS, *shape_keys))
         for i, location, original in values.read_objects(chunk, table.pointer, fields, ROW, count=not keeps):
             n_errors, record = log.errors, original
-            if self._dialect.sparse:
+            if self._dialect.sparse:  # null is then no value
                 record = {k: v for k, v in original.items() if v is not None}
             shape_of = {key: record[key] for key in all_shape_keys if record.get(key) not in (None, [], {})}
             # An annotation may only label the image; a result, in a list without a pointer, may not.
@@ -548,7 +548,8 @@ class Reader:
         categories, path = reference.categories, table.path
         if self._counted is not None:
             listed_ids = list_counted_ids(categories, self._counted)
-            table.categories = self._choose_meaning(table, "category_id", listed_ids, list)  # no others
+            # `list` makes an empty list: there are no other readings
+            table.categories = self._choose_meaning(table, "category_id", listed_ids, list)
             if self._counted != "80":
                 note_positions(table.categories, categories, path, self._log)
             return
@@ -561,9 +562,8 @@ class Reader:
         rows = table.rows.get("category_id")
         if rows is None or rows.min() < 0:  # some are no ids of the ground truth
             table.hint = suggest_positions(column, categories)
-            adds_classes = (
-                "category_id" in self._builder.unlisted
-            )  # which `_add_unlisted` does without a hint
+            # without a hint, `_add_unlisted` adds unknown classes
+            adds_classes = "category_id" in self._builder.unlisted
             if adds_classes and not table.hint and has_zero and 0 not in table.categories:
                 table.hint = " (ids from 0 look like positions: -O ids=80 or -O ids=positions)"
 

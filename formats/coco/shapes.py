@@ -237,7 +237,7 @@ def _read_masks(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[Shap
     keys_are_usual = all(json_text.count(key) == len(values) for key in (b'"size"', b'"counts"'))
     is_usual = not faults and keys_are_usual and b"\\u" not in json_text
     if is_usual and (packed := _pack_masks(records)) is not None:
-        (size[rows], shapes), _ = packed
+        (size[rows], shapes), _ = packed  # the number of colons serves only `RecordTypes`
         return shapes, []
 
     for key in ("size", "counts"):  # the text of runs has no quotes
@@ -373,10 +373,10 @@ def find_boxes(
     shapes = record_shapes.shapes.take(rows)
     edges, area = shapes.edges(), np.full(len(rows), np.nan)
 
-    # Row numbers below are positions in `rows`. All masks are measured, which is done only once.
+    # Row numbers below are positions in `rows`. All masks are measured: the result is cached for later calls.
     mask_rows = np.flatnonzero((shapes.kind == ShapeKind.MASK) & (record_shapes.size[rows].min(axis=1) > 0))
     if len(mask_rows):
-        measures = record_shapes.shapes.measure_masks(record_shapes.size[:, 0])
+        measures = record_shapes.shapes.measure_masks(record_shapes.size[:, 0])  # by the heights
         left, top, width, height = measures.box[rows[mask_rows]].T
         edges[mask_rows] = np.column_stack([left, top, left + width, top + height])
         area[mask_rows] = measures.area[rows[mask_rows]]

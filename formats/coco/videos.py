@@ -202,15 +202,15 @@ class TubeReader:
         self._values, self._builder, self._log, self._split = values, builder, log, split
         self._reference = reference
         self._frames = Frames(builder)
-        self._sizes: dict[int, tuple[int, int]] = {}
-        self._categories: dict[Id, int] = {}
+        self._sizes: dict[int, tuple[int, int]] = {}  # width and height of frames, by video row
+        self._categories: dict[Id, int] = {}  # rows by id
         self._pointer = "" if reference is not None else "/annotations"
         self._tubes: list[tuple[int, Id, Id, Id, float]] = []
         """Index in the list, and ids of video, category and track (`NONE` for none), and score of each track;
         `_resolve_ids` makes repeated ids different."""
         self._chunks: list[tuple[NDArray[Any], NDArray[Any]]] = []
         """(n,) index in `_tubes` of each box, and (n, 6): frame, left, top, width, height and score."""
-        self._n_outside = 0
+        self._n_outside = 0  # boxes marked as outside of the picture
 
     @property
     def n_boxes(self) -> int:

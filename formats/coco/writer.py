@@ -465,7 +465,8 @@ def _encode(
     optional = optional or {}
     extra = {key: column for key, column in (extra or {}).items() if key not in {*columns, *optional}}
     outlines, empty_value = extra.pop("segmentation", []), msgspec.Raw(b"")
-    # A record class whose members are left out where they have their default.
+    # A record class whose members are left out where they have their default. Outlines are a member; all
+    # other extra fields are appended to the text of each record.
     members: list[Any] = [*columns, ("segmentation", msgspec.Raw, empty_value)]
     members += ((key, int, -1) for key in optional)
     record = msgspec.defstruct("Record", members, omit_defaults=True, gc=False)

@@ -162,7 +162,7 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
         is_valid &= ~lacks_size
         corners = corners * np.tile(size_of_box, 2)
         wh = wh * size_of_box if wh is not None else None
-    flags = labels.ended * np.uint16(Flag.DIFFICULT)
+    flags = labels.ended * np.uint16(Flag.DIFFICULT)  # rows that end in the word for it
     labels.add(is_valid, category, corners, images=images, wh=wh, flags=flags)
 
 
@@ -284,9 +284,8 @@ def _add_categories(
             else:
                 category_of_name[i] = builder.category(text)
         category_rows = category_of_name[labels.name]
-        labels.report(
-            UNKNOWN_CLASS, is_valid & (category_rows < 0), 0, "class", n=len(category_of_number), where=path
-        )
+        is_unknown, n = is_valid & (category_rows < 0), len(category_of_number)
+        labels.report(UNKNOWN_CLASS, is_unknown, position=0, field="class", n=n, where=path)
         return category_rows, category_rows >= 0
     are_numbers = bool(texts) and all(PLAIN.fullmatch(text) and len(text) < 19 for text in texts)
     pairs = list(zip(texts, used_names.tolist(), strict=True))

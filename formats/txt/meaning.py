@@ -257,7 +257,7 @@ def find_alternatives(values: Floats, meaning: Meaning, size: Floats | None = No
 
     A layout does not fit a box that would be inverted, or reach out of its image by more than rounding.
     `size` (n, 2) is the image's, 0 where unknown. Of many boxes some would be inverted as corners if they
-    were sizes, so corners are taken to be no sizes, unless images show that sizes fit as well.
+    were sizes, so with `size` corners are taken to be no sizes, unless images show that sizes fit as well.
     """
     limit = np.zeros((1, 2)) if size is None else size  # width and height of the image of each box
     if meaning.is_relative:
@@ -339,7 +339,7 @@ def _find_layout(sides: list[Labels], log: Log, both_text: str) -> Meaning:
     """Tell corners from a corner and a size, in pixels, by the boxes that would be inverted as corners.
 
     If no box is, the numbers are corners; if many are, sizes; a few are an issue, since they may be faults.
-    `both_text` is for messages.
+    `sides` are one, or the two of an evaluation, and `both_text` is for messages.
     """
     n_boxes = sum(len(side) for side in sides)
     boxes_of = [side.values for side in sides]

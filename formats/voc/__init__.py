@@ -119,9 +119,9 @@ def _sniff_xml_files(source: Source, files: Sequence[str]) -> Sniff | None:
     n_rootless = 0
     for file in files[:20]:
         answer = _inspect_head(source.head(file))
-        if answer is None:
+        if answer is None:  # it is of another format
             continue
-        confidence, root = answer
+        confidence, root = answer  # root "": none is in the part that was looked at
         if root:
             file_text = "the first" if file == files[0] else file
             return Sniff(confidence, f"{count_text}, {file_text} has the root <{root}>")

@@ -114,7 +114,7 @@ class Splitter:
         if layout is None:
             return None
 
-        # The gaps between objects must be alike, and blank.
+        # The gaps between objects must be alike, and blank. Pieces: gap, values of an object, gap, ..., gap.
         pieces = layout.pattern.split(data[start:end])
         gaps = {*pieces[:: len(layout.value_indices) + 1][1:-1]}
         if pieces[0] or pieces[-1] or len(gaps) > 1 or any(gap.strip(WHITE) for gap in gaps):

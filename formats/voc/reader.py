@@ -129,8 +129,8 @@ class Reader:
         """The objects of files with one layout, which follow the boxes in `_values`. `_pack` empties it."""
         self._alike_images: list[int] = []
         """The row of the image of each file in `_alike`."""
-        self._n_alike = 0
-        self._chunks: list[dict[str, Any]] = []
+        self._n_alike = 0  # objects in `_alike`
+        self._chunks: list[dict[str, Any]] = []  # arguments of `Gather.add`, and ids of tracks
         self._track_of: dict[int, Id] = {}
         """The id of the track of a box, by the number of the box among all."""
         self._corners_by_box: dict[int, Floats] = {}
@@ -161,7 +161,8 @@ class Reader:
         if root is None:
             return
 
-        # What is left is read from the elements, and kept if a later file may be like it.
+        # What is left is read from the elements, and kept if a later file may be like it. Not if something
+        # unread was counted: that must be counted again in every such file.
         unify(root)
         n_extras = self._builder.extras.total()
         _KEYS.count_xml(root, self._builder.extras)
@@ -343,10 +344,11 @@ class Reader:
         about: dict[str, Any] = {"line": head.line, "field": "filename", "where": "<filename>"}
         name = key
         if filename:
-            file_name, xml_name = filename.replace("\\", "/").rsplit("/", 1)[-1], key.rpartition("/")[2]
-            if file_name != xml_name:
-                name = key + file_name[len(stem(file_name)) :]
-                if stem(file_name) not in (xml_name, stem(xml_name)):
+            # the name that stands in the file, and that of the file itself, without extension
+            inner_name, key_name = filename.replace("\\", "/").rsplit("/", 1)[-1], key.rpartition("/")[2]
+            if inner_name != key_name:
+                name = key + inner_name[len(stem(inner_name)) :]
+                if stem(inner_name) not in (key_name, stem(key_name)):
                     log.report(FILE_NAME_DIFFERS, path, **about, value=filename, name=name)
         picture = None
         if gather.pictures:

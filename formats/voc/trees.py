@@ -67,12 +67,12 @@ def find_splits(
         for name, members in _read_lists(source, root, keys_below, len(roots) > 1, log, requested):
             keys_of_split.setdefault(name, {}).update(members)
     if not keys_of_split:  # folders count only if every image is in one
-        for _, (key, _, _) in files:
-            split_folders = [folder for folder in key.split("/")[:-1] if folder.lower() in SPLITS]
+        for _, image in files:
+            split_folders = [folder for folder in image.key.split("/")[:-1] if folder.lower() in SPLITS]
             if not split_folders:
                 keys_of_split = {}
                 break
-            keys_of_split.setdefault(split_folders[0], {})[key] = None
+            keys_of_split.setdefault(split_folders[0], {})[image.key] = None
     if requested is not None and requested not in keys_of_split:
         report_unknown_split(
             log, source.path, requested, keys_of_split, no_splits="there are no lists in ImageSets/Main"

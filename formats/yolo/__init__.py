@@ -162,6 +162,7 @@ def _sniff_lines(source: Source, labels: list[str]) -> Sniff | None:
         return Sniff(LIKELY, counts.empty)
     if counts.relative < counts.named + counts.pixels:
         return None
+    # how many numbers follow the class in most lines; in a tie the greater
     usual_count = max(counts.counts, key=lambda n: (counts.counts[n], n))
     if usual_count == 0:
         return None
@@ -278,7 +279,7 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
         **columns,
     )
     gather.finish()
-    builder.margin = MARGIN
+    builder.margin = MARGIN  # trainers refuse an image with a label further outside
 
 
 def _make_plan(source: Source, options: YoloOptions, log: Log) -> Plan:

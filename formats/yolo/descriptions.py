@@ -388,8 +388,8 @@ def _add_location(
 ) -> bool:
     """Add the images of a folder or a list of image files to the plan; False if none is there.
 
-    A path that leads out of the source is reported, makes the plan unsound, and gives True. `path` and `line`
-    are those of the description.
+    A path that leads out of the source is reported, makes the plan unsound, and gives True, as it needs no
+    other report. `path` and `line` are those of the description.
     """
     source, candidates = plan.source, _list_candidates(plan, text)
     is_outside = _relative_to_source(source, text) is None
@@ -519,7 +519,7 @@ def _locate_entries(
     options: YoloOptions,
     log: Log,
 ) -> tuple[list[tuple[str, str | None, bool]], list[tuple[int, str]]]:
-    """Find the image files of a list: those of `_find_image_file`, and line and path of the absent ones.
+    """Find the image files of a list: path, label file or None, and True if there; line and path if absent.
 
     With the option ``images`` none is absent, as it may be in that folder. Paths that lead out of the source
     or cannot be read are reported, and make the plan unsound; the folders of the image files are noted in it.
@@ -574,7 +574,7 @@ def _find_image_file(
 ) -> tuple[str, str | None, bool]:
     """Find an image file of a list in `folder`: at an exact place, in the source, or by its longest end.
 
-    Returns what `_find_listed` does, but the usual place of an image file that is not there.
+    Returns its path, its label file or None, and True; if it is not there, its usual path, None and False.
     """
     image_file, label_file, is_there = _find_listed(plan.source, exact_paths)
     if not is_there:
@@ -586,7 +586,7 @@ def _find_image_file(
 
 
 def _move_inside(source: Source, entry: str, *, may_be_elsewhere: bool) -> tuple[str, bool]:
-    """Return a path of a list relative to the source, and whether only its end is here.
+    """Return a path of a list relative to the source, and True if it is an end that was looked for here.
 
     A path that leads out of the source is shortened to what follows ``images`` if the file
     `may_be_elsewhere`, else to its longest end that is here, which is empty if none is.

@@ -105,7 +105,7 @@ def find_key_points(source: Source, files: list[str], kind: str | None = None) -
         is_visible = third_numbers > 0
         are_visibilities = np.isin(third_numbers, (0, 1, 2)).all() and is_visible.any()
         return n if are_visibilities and is_inside[is_visible].all() else 0
-    # Detections, whose rows end in the confidence of the box.
+    # Detections, whose rows end in the confidence of the box. One point, or few rows, may look so by chance.
     is_likely = third_numbers > 0.5
     if kind == "gt" or n < 6 or len(table) < _ROWS or not is_likely.any():
         return 0

@@ -209,8 +209,11 @@ def find_groups(plan: Plan, source_files: Listing, options: YoloOptions, log: Lo
         "images" in f.split("/")[:-1] for f in source_files.pictures
     )
     picture_folders = {folder_name for f in source_files.pictures for folder_name in f.split("/")[:-1]}
+    # names of folders of pictures that occur; ``images``, the usual one, even if it is not in this source
     picture_kinds = [kind for kind in PICTURE_FOLDERS if kind in picture_folders or kind == "images"]
-    sibling = _find_sibling(source.path)
+    sibling = _find_sibling(
+        source.path
+    )  # where the pictures are of a source that is, or is below, ``labels``
     groups: dict[tuple[str, str], Group] = {}  # by the folders above ``labels``, and the split
     skipped = []
     for file in [*source_files.labels, *(source_files.pictures if in_labels else ())]:
@@ -451,6 +454,7 @@ def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) ->
     shown = printable(source.path)
     images_of_groups: list[tuple[Group, list[Image]]] = []
     for group in plan.groups:
+        # shares the listing and the sizes of --images with those of the first group
         pictures = Pictures(options, builder, log, source, group.folders, beside=first_pictures)
         first_pictures = first_pictures or pictures
         first_image = len(images)
@@ -462,7 +466,7 @@ def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) ->
                 log.note(f"{shown}: labels shared by two splits are read once, as {split_of_file[label]!r}")
             else:
                 images.append(image)
-        _match_by_folders(candidates, pictures)
+        _match_by_folders(candidates, pictures)  # changes images that are in `images` already
 
         # Of detections, a picture without a label file says nothing. One folder of pictures by --images may
         # hold those of other splits.

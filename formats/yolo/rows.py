@@ -98,7 +98,7 @@ class ParsedRows:
                 explain_rows(chunk, faulty_rows, plan.source, files, log, _explain)
         columns: list[Any] = [*map(np.concatenate, zip(*column_parts, strict=True))]
         parsed = _Columns(*columns)
-        self.id = parsed.id
+        self.id = parsed.id  # (n,) the number of the class
         self.columns = parsed.columns
         """(n, 5) what follows the id, NaN where a row has four; of an outline its left, top, right, bottom
         and confidence."""
