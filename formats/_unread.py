@@ -92,7 +92,7 @@ def explain(source: Source, formats: Mapping[str, Format], signs: Mapping[str, S
     # The nearest formats: by the share of keywords, then usual before unusual suffixes, then by use.
     comparisons = []
     for name, format_ in formats.items():
-        # `holds` has some keys with their quotes, and characters of binary files and of tables.
+        # `holds` has some keys with their quotes, and unprintable characters, which are left out here.
         keywords = format_.expects or tuple(word.strip('"') for word in format_.holds if word.isprintable())
         if suffix in suffixes_of[name] and keywords:  # a file has all of `expects`, or one of `holds`
             share, reason = _compare(head, keywords, needs_all=bool(format_.expects))
@@ -137,7 +137,7 @@ def _list_names(names: list[str], noun: str) -> str:
 
 
 def _compare(head: str, keywords: tuple[str, ...], *, needs_all: bool) -> tuple[float, str]:
-    """Compare the first characters of a file with the keywords of a format.
+    """Compare the first characters of a file with the keywords of a format that did not recognise it.
 
     `keywords` are keys, elements or columns, of which a file has one, or all if `needs_all`; or one entry
     with the names of the values of a row. Returns how near the file is, 0 to 1, and the difference in words.
@@ -152,6 +152,7 @@ def _compare(head: str, keywords: tuple[str, ...], *, needs_all: bool) -> tuple[
     if missing and (needs_all or share == 0):
         words = listed(missing, 3)
         return share, f"there is no {words}" if needs_all else f"there is none of {words}"
+    # The keywords are there, but not where the format has them, or it would recognise the file.
     present = [word for word in keywords if word not in missing]
     ending = "is not where the format has it" if len(present) == 1 else "are not where the format has them"
     return share, f"{listed(present, 3)} {ending}"

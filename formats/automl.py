@@ -210,7 +210,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: AutomlOptions) ->
     set_words = [_WRITTEN.get(split, "UNASSIGNED") for split in images.split]
     row_starts = [f"{word},{quote(prefix + text)}" for word, text in zip(set_words, images.name, strict=True)]
     classes = [quote(text) for text in dataset.categories.name]
-    # More than centres and sizes have elsewhere: an edge, centre - size / 2, must not be rounded here.
+    # `count_decimals` is for centres and sizes; an edge, centre - size / 2, needs more to be exact.
     places = count_decimals(int(images.width.max(initial=0)), int(images.height.max(initial=0))) + 3
     texts = to_fixed(edges.ravel(), max(13, places))
     no_cells = [""] * len(boxes)  # the second and fourth corner are left out, as in left,top,,,right,bottom,,

@@ -110,7 +110,7 @@ def read(source: Source, builder: Builder, log: Log, options: CrowdhumanOptions)
         for key, records in records_of.items():
             location = next((record.location / key for record, _ in records), None)
             counts_and_locations.append((sum(len(record.array(key)) for record, _ in records), location))
-        report_other_kind(builder, log, *counts_and_locations)
+        report_other_kind(builder, log, *counts_and_locations)  # of gtboxes, then of dtboxes
     key = "dtboxes" if builder.kind == "det" else "gtboxes"
     for record, image in records_of[key]:
         record.rows(key).read(image, _read_detection if builder.kind == "det" else _read_truth, options.box)

@@ -146,7 +146,7 @@ def _read_item(item: Item, split: str, classes: dict[str, int]) -> None:
 def _read_annotation(shape: Row, classes: dict[str, int], groups_with_box: set[tuple[str, str]]) -> None:
     """Add the object of an annotation, or count it if its kind is not read.
 
-    Keypoints are an object of their own unless a box of the same class is in their group.
+    Keypoints are an object of their own unless a box has their label and group, in `groups_with_box`.
     """
     kind = shape.text("type")
     points: list[Any] = []  # keypoints

@@ -186,19 +186,18 @@ def _read_results(source: Source, files: list[str], builder: Builder, log: Log, 
 def _add_named_images(labels: label_rows.Labels, path: str, file_number: int) -> NDArray[np.int32]:
     """Add the images that the rows of a result file name, if new.
 
-    Returns (names + 1,) the image row of each of `labels.texts`, -1 after an issue for a bad name; the last
-    is for boxes without a name.
+    Returns (names,) the image row of each of `labels.texts`, -1 after an issue for a bad name.
     """
     gather, columns = labels.gather, dict[str, Any](field="image", file=file_number)
     # labels.name has the position in labels.texts of each box's name; reversed, its first line stays.
     names_and_lines = zip(labels.name[::-1].tolist(), labels.rows.line[::-1].tolist(), strict=True)
     first_line_of_name = dict(names_and_lines)
-    image_rows = np.full(len(labels.texts) + 1, -1, np.int32)
+    image_rows = np.full(len(labels.texts), -1, np.int32)
     for name_index in dict.fromkeys(labels.name.tolist()):
         name = labels.texts[name_index]
         row = labels.builder.image_row(name)
         if row is None:
-            location = Location(path, line=first_line_of_name.get(name_index, 0))
+            location = Location(path, line=first_line_of_name[name_index])
             picture = gather.pictures.find(name)
             row = gather.image(name, location, picture=picture, line=location.line, **columns)
         image_rows[name_index] = -1 if row is None else row

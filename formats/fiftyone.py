@@ -357,7 +357,7 @@ _NO_POINTS = ([Token("NaN"), Token("NaN")], [None, None])
 
 
 def _find_mask(box: Row) -> tuple[str, Callable[[Any], Any]]:
-    """The key of a mask that can be read, "" if there is none, and the function that decodes its value."""
+    """The key of a mask that can be read, and the function that decodes its value; "" and any if none can."""
     if box.wants and box.get("mask") is not None:
         return "mask", _unpack_pixels
     if box.wants and isinstance(name := box.get("mask_path"), str):
@@ -447,8 +447,8 @@ def _format_detections(
             document |= {"bounding_box": xywh_of_row(box.row), **box.score_field("confidence")}
             if (left_top_pixels := box.pixels(image)) is not None:
                 mask_rectangle, document["mask"] = _encode_mask(box, image, *left_top_pixels)
-                n_larger_masks += mask_rectangle is not None
-                if mask_rectangle is not None:
+                if mask_rectangle is not None:  # the mask is larger than the box
+                    n_larger_masks += 1
                     document["bounding_box"] = mask_rectangle
             if flags := dict.fromkeys(box.list_flags(sorted(FLAG_NAMES)), True):
                 document |= flags if by_name else {"attributes": flags}

@@ -172,7 +172,7 @@ def _guess_layout(source: Source, files: Sequence[str], kind: Kind | None, names
     else:
         scored = are_most(sum(0 <= float(r[0]) <= 1 for r in rows_with_number))
     last_cells = [r[scored + marked :] for r in other_cells]  # a class, a text, or both
-    class_names = {name.encode() for name in names} or SCRIPTS
+    class_names = {name.encode() for name in names} or SCRIPTS  # without a list, the classes of MLT
     # A class comes before the transcription, which only rows without a score have: one cell, or two.
     n_needed = 1 if scored else 2
     n_with_class = sum(len(r) >= n_needed and r[0] in class_names for r in last_cells)
@@ -250,6 +250,7 @@ def _make_grammar(layout: Layout, name: str = CLASS) -> label_rows.Grammar:
         """Look at the transcriptions of (n,) rows of a chunk; return (n, 3) marks, 0 or 1.
 
         A mark says that the row is ignored, that it has a text, and that the text contains a second row.
+        The values of row r are `chunk.count[r]`, from position `chunk.first[r]` on.
         """
         marks = np.zeros((len(rows), 3))
         # The first value of each text, in rows that have any; it is ignored only if it is the whole text.

@@ -113,7 +113,10 @@ def _make_grammar(n_before: int) -> label_rows.Grammar:
     """
 
     def replace_marks(chunk: Chunk) -> None:
-        """Put numbers in the place of True and False, after a type of one word."""
+        """Put numbers in the place of True and False, after a type of one word.
+
+        The values of row r in `tokens` are `count[r]`, from position `first[r]` on.
+        """
         if any(mark in chunk.tokens for mark in _MARKS):
             is_one_word = np.isin(chunk.count - n_before, (15, 16))  # a type, 14 numbers and perhaps a score
             for row_start in chunk.first[is_one_word].tolist():  # truncated and occluded follow the type

@@ -75,7 +75,7 @@ def _read_mask(row: Row, size: Size | None) -> None:
     corners, wh = row.ltwh("bbox")
     if row.wants and "segmentation" in row:
         mask = row.object("segmentation")
-        try:  # a mask must have the size of its image; none has that of an unknown one, which is 0, 0
+        try:  # a mask must have the size of its image; none has `BAD_SIZE`, for an unknown one
             text, _ = check_mask(mask.get("counts"), mask.get("size"), *(size or BAD_SIZE))
         except BadMask as e:
             mask.report_wrong("counts", str(e))

@@ -85,7 +85,7 @@ def read(source: Source, builder: Builder, log: Log, options: SagemakerOptions) 
         for record in read_line_items(reader, file):
             with contextlib.suppress(BadRecord):
                 _read_record(record, options.job, parse_split(file or path), collected)
-    if builder.kind is None:
+    if builder.kind is None:  # then detections if machines drew all boxes
         builder.kind = "det" if collected.drawn[False] and not collected.drawn[True] else "gt"
     for box, category, corners, wh, score in collected.boxes:
         box.add(category, corners, wh=wh, score=score if builder.kind == "det" else NAN)
@@ -142,7 +142,8 @@ def _read_record(record: Item, job: str, split: str, collected: _Collected) -> N
         return
     for key in sorted(classes, key=lambda key: (len(key), key)):  # "2" before "10"
         reader.category(classes[key], record.location / "class-map", listed=True)
-    collected.drawn[str(metadata.get("human-annotated", "yes")).lower() != "no"] += len(boxes)
+    by_people = str(metadata.get("human-annotated", "yes")).lower() != "no"
+    collected.drawn[by_people] += len(boxes)
     boxes.read(image, _read_box, objects, classes, collected)
 
 

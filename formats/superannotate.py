@@ -157,7 +157,7 @@ class _Reader(Reader):
     """Whether class ids serve as names of classes if there is no list of classes."""
     fps = 1.0
     used_ids: set[int]
-    """The ids that serve as names of classes."""
+    """The ids of boxes that serve as names of classes, because there is no list."""
     folder = ""
     """The folder of the file that is read."""
     mask_file = ""
@@ -210,8 +210,9 @@ def read(source: Source, builder: Builder, log: Log, options: SuperannotateOptio
     for file in log.track(select_split(files, find_split, options.split, source, log), "reading"):
         _read_file(reader, file)
     reader.finish(field="probability")
-    if reader.used_ids:
-        builder.named = len(reader.used_ids) < builder.n_categories  # whether a class has a name
+    if reader.used_ids:  # the names of classes whose boxes have only an id
+        # False if all class names are such ids, which then take the names of the other side.
+        builder.named = len(reader.used_ids) < builder.n_categories
         shown = first_few(sorted(reader.used_ids), 10)
         log.report(NUMBERED_CLASSES, source.path, value=shown, near=f" (no {_CLASSES})")
 

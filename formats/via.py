@@ -172,7 +172,7 @@ def _read_json(reader: Reader, file: str, waiting: _Waiting) -> None:
         entries = entries.object("_via_img_metadata")
     for _, image in entries.objects():
         image.count_unread(_IMAGE)
-        regions = image.rows("regions", keyed=True)
+        regions = image.rows("regions", keyed=True)  # VIA 1 has an object
         waiting.append((regions, image.image("filename"), texts))
 
 

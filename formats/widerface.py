@@ -296,7 +296,7 @@ def read(source: Source, builder: Builder, log: Log, options: WiderfaceOptions) 
     ]
     picture_folders += [os.path.join(root, split, "images") for split in ("", "train", "val", "test")]
     folders = tuple(filter(os.path.isdir, picture_folders)) or find_folders(source)
-    gather = Gather(source, builder, log, options, folders, borrow_sizes="needed")
+    gather = Gather(source, builder, log, options, folders, borrow_sizes="needed")  # of the other side
     needs_levels = builder.wants_fields and builder.kind == "gt"
     levels = read_levels(options.lists, root, log) if needs_levels else None
     for file in log.track(files, "reading"):
@@ -463,7 +463,7 @@ def _read_landmarks(words: list[bytes], gather: Gather) -> Drawn | None:
 
 def _report_row(row: bytes, n_numbers: int, name: bytes, location: Location, log: Log) -> None:
     """Report what is wrong with a row: a number, the class, or the number of values."""
-    placed_cells = split_cells(row, None)
+    placed_cells = split_cells(row, None)  # by blanks; each with its column
     # The cells that should be numbers: all of 5, else the first 10 or 4, and the rest is a class.
     n_columns = 10 if len(placed_cells) >= 10 else 4
     number_cells = placed_cells[: 5 if len(placed_cells) == 5 else n_columns]

@@ -175,12 +175,13 @@ def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> Non
 def write(dataset: Dataset, target: Output, log: Log, _: MotOptions) -> None:
     """Write a sequence for each video."""
     sequences = _split_videos(dataset)
-    names: dict[str, str] = {}
+    content_of_file: dict[str, str] = {}  # in words, for messages
     for sequence in sequences:
-        names |= dict.fromkeys(sequence.files, f"the sequence {sequence.name!r}")
+        content_of_file |= dict.fromkeys(sequence.files, f"the sequence {sequence.name!r}")
     frames_are_unique = check_frames(dataset, log)
     classes_refused = label_rows.refuse_classes(dataset, log, words=False, unused=True)
-    if not target.plan(list(names), list(names.values()), log) or classes_refused or not frames_are_unique:
+    is_planned = target.plan(list(content_of_file), list(content_of_file.values()), log)
+    if not is_planned or classes_refused or not frames_are_unique:
         return
     numbers = number_tracks(dataset, log)
     tracks = find_box_tracks(dataset, numbers)

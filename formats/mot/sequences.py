@@ -162,7 +162,7 @@ def read_sequence(
         folder=folder,
         names=names,
         suffix=suffix if re.fullmatch(r"\.[0-9A-Za-z]{1,9}", suffix) else "",
-        length=length if length <= MAX_FRAMES else 0,
+        length=length if length <= MAX_FRAMES else 0,  # 0: only frames with boxes are images
         size=(width, height),
         picture_folder=f"{folder}{info.get('imdir') or 'img1'}/",
         video=video,

@@ -29,13 +29,13 @@ EXTRA_COLUMNS = ("area", "id", "image_id", "split")
 class FlatLayout:
     """The role of each column of a file; `faults` lists missing and ambiguous columns.
 
-    `form`, a key of `FORMS`, says which four numbers a box has. They are in four columns or in the one called
-    `packed`, ``""`` if there is none; the form of the latter is `box`, None if the user did not name it.
+    `form`, a key of `FORMS`, says which four numbers a box has. They are in four columns, or in one, the
+    `packed_column`, which is else ``""``: its form is `box`, and a fault if the user did not name it.
     """
 
     def __init__(self, schema: Any, explicit: Mapping[str, str], box: str | None = None) -> None:
         """Find the roles; `explicit` are the columns that the user named, by role."""
-        # header.roles maps a role to a position in `names`.
+        # header.roles maps a role to a position in `names`, header.constants to the one value of all rows.
         names = [name for name in schema.names if name not in EXTRA_COLUMNS or name in explicit.values()]
         header = Header(names, explicit)
         has_id = "image_id" in schema.names
@@ -73,6 +73,7 @@ class FlatLayout:
             self.columns["box"] = self.packed_column
         if self.columns.get("image") == "image_id":  # names, and so no ids beside them
             del self.columns["image_id"]
+        # What is read, and what does not count as unread; these differ in `NestedLayout`.
         self.names = self.used_columns = list(dict.fromkeys(self.columns.values()))
 
     def find_field(self, role: str) -> str:
@@ -125,7 +126,7 @@ class FlatRows:
             wh = np.stack([np.where(null, np.nan, size) for size, null in sizes], axis=1)
         ids = self._read_ids(table, "id")  # objects are uint64 beyond int64, which boxes cannot have
         self._collect.gather.add(
-            image=self._collect.images.find_rows()[image[is_kept]],
+            image=self._collect.images.find_rows()[image[is_kept]],  # numbers to rows
             category=category[is_kept],
             xyxy=xyxy[is_kept],
             wh=None if wh is None else wh[is_kept],
@@ -239,7 +240,7 @@ class FlatRows:
                     continue
             line = self._first_line + int(np.argmax(codes == k))
             category_of_code.append(self._collect.find_category(value, self._path, line, name))
-        category = np.array([*category_of_code, -1], np.int32)[codes]
+        category = np.array([*category_of_code, -1], np.int32)[codes]  # the last is for the code -1
         self._is_lost |= (category < 0) & (codes >= 0)
         return category, codes < 0
 
@@ -276,7 +277,7 @@ class FlatRows:
         images = self._collect.images
         differs = images.settle(image[rows_with_size], size[rows_with_size].astype(np.int64))
         differing_rows = rows_with_size[differs].tolist()
-        names = list(images.rows) if differing_rows else []
+        names = list(images.rows) if differing_rows else []  # by image number
         for row in differing_rows:
             name = names[image[row]]
             shown, other = (f"{w:.0f}x{h:.0f}" for w, h in (size[row], images.sizes[image[row]]))

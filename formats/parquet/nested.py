@@ -77,7 +77,7 @@ def find_nested(schema: Any) -> NestedLayout | None:
             image = "image.path"
         elif types.is_string(kind) or types.is_integer(kind):
             image = "image"
-    sizes = {"width", "height"} <= set(names)
+    has_sizes = {"width", "height"} <= set(names)
     if not image:
         return None
     # Objects in a column of their own, a struct of lists or a list of structs; else each list is a column.
@@ -91,13 +91,13 @@ def find_nested(schema: Any) -> NestedLayout | None:
             continue
         lists = _find_lists([f.name for f in item_kind])
         if {"bbox", "category"} <= lists.keys():
-            return NestedLayout(objects, is_struct, lists, image, has_sizes=sizes, form=None)
+            return NestedLayout(objects, is_struct, lists, image, has_sizes=has_sizes, form=None)
     lists = _find_lists(name for name in names if is_list(schema.field(name).type))
     if {"bbox", "category"} <= lists.keys():
         is_torchvision = lists["bbox"] == "boxes" and lists["category"] == "labels"
         form = "ltrb" if is_torchvision else None
         # Without a column of objects, `is_struct` means nothing.
-        return NestedLayout("", is_struct=True, lists=lists, image=image, has_sizes=sizes, form=form)
+        return NestedLayout("", is_struct=True, lists=lists, image=image, has_sizes=has_sizes, form=form)
     return None
 
 
@@ -240,7 +240,7 @@ class NestedRows:
         for k, value in enumerate(values):
             line = self._first_line + int(row_of_box[int(np.argmax(codes == k))])
             category_of_code.append(self._collect.find_category(value, self._path, line, field))
-        category = np.array([*category_of_code, -1], np.int32)[codes]
+        category = np.array([*category_of_code, -1], np.int32)[codes]  # the last is for the code -1
         return category, category >= 0
 
     def _report(self, row: int, code: Code, field: str, **values: Any) -> None:
@@ -265,7 +265,7 @@ def _find_form(collect: Collect) -> str | None:
     """
     is_fitting = {"ltrb": True, "ltwh": True}
     n_boxes = 0
-    for _, values, size, _ in collect.nested_boxes:
+    for _, values, size, _ in collect.nested_boxes:  # four numbers; the size of the image, 0 if unknown
         n_boxes += len(values)
         limit = np.where(size > 0, size + 1, np.inf)  # one pixel outside is allowed
         is_fitting["ltrb"] &= bool((values[:, 2:] >= values[:, :2]).all() and (values[:, 2:] <= limit).all())
