@@ -414,7 +414,7 @@ def test_tfod_relative_or_pixels(tmp_path):
     relative = head + "a.jpg,200,100,cat,0.1,0.2,0.5,1.0\n"
     dataset, log = read_text(tmp_path, relative)
     assert dataset.boxes.xyxy.tolist() == [[20, 20, 100, 100]]
-    assert any("relative" in note and "--coords abs" in note for note in log.notes)
+    assert any("relative" in note and "coords abs" in note for note in log.notes)
     dataset, _ = read_text(tmp_path, relative, coords="abs")
     assert dataset.boxes.xyxy.tolist() == [[0.1, 0.2, 0.5, 1.0]]
     # a box that hangs over the edge does not turn the rest into pixels

@@ -68,6 +68,7 @@ def flags_in(call):
     """The flags in the texts of a call that do not follow the name of a command, such as ``odm eval``."""
     for node in ast.walk(call):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            assert "{spell" not in node.value, f"line {node.lineno}: an f is missing"
             for match in BARE_FLAG.finditer(node.value):
                 if not AFTER_COMMAND.search(node.value[: match.start()]):
                     yield match[0]

@@ -111,7 +111,7 @@ SAME = [("b.jpg", "dog", 2.0), ("b.jpg", "dog", 9.0), ("d.jpg", "dog", 2.0)]
 
 def test_an_image_in_two_sources_is_refused_with_the_ways_out():
     with pytest.raises(
-        DataError, match=r"1 image is both in one and in two: 'b.jpg'; --same-image join .*prefix"
+        DataError, match=r"1 image is both in one and in two: 'b.jpg'; same_image join .*prefix"
     ):
         merge([data("one", ONE), data("two", SAME)])
 

@@ -179,7 +179,7 @@ def test_detections_beside_objects(tmp_path):
     path.write_bytes(frame_record(encode_example(found)))
     truth, log = read(path)
     assert (truth.kind, len(truth)) == ("gt", 1)
-    assert any("--kind det" in note for note in log.notes)
+    assert any("kind det" in note for note in log.notes)
     det, _ = read(path, kind="det")
     assert (det.kind, det.boxes.score.tolist()) == ("det", [0.95, 0.5])
     assert det.categories.name == ("2",)

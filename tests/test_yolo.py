@@ -762,7 +762,7 @@ def test_where_both_columns_fit_it_is_the_last_and_said(tmp_path):
     assert data.boxes.score.tolist() == [0.5]
     (note,) = [n for n in log.notes if "confidence" in n]
     assert "0.5 0.5 0.5 0.5" in note
-    assert "--conf-column second" in note
+    assert "conf_column second" in note
 
 
 def test_missing_and_strange_scores(tmp_path):

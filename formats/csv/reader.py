@@ -41,7 +41,7 @@ from odm.formats.csv.layouts import (
     split_sep_line,
 )
 from odm.formats.csv.masks import ObjectMasks
-from odm.issues import Log, Trusted, plural
+from odm.issues import Log, Trusted, plural, spell
 from odm.names import stem
 from odm.tables import Builder, Ints, Longs, Shapes
 
@@ -418,7 +418,7 @@ class Reader(TableReader):
         boxes = "its one box lies" if n_boxes == 1 else boxes
         self.log.note(
             f"{self.source.path}: {boxes} in 0..1, so coordinates are read as relative to the image's size "
-            "({spell('coords')} abs reads pixels)"
+            f"({spell('coords')} abs reads pixels)"
         )
 
 
