@@ -308,6 +308,7 @@ def rank_classes(joined: Joined, truth: Dataset) -> Longs:
     names_by_id = [truth.categories.name[row] for row in _sort_by_id(truth.categories.source_id).tolist()]
     # From the last to the first, so that the first of equal names stays.
     ranks = {name: rank for rank, name in reversed(list(enumerate(names_by_id)))}
+    # Classes that only the detections have come last.
     return np.array(
         [ranks.get(name, len(names_by_id) + k) for k, name in enumerate(joined.classes)], np.int64
     )
@@ -532,7 +533,8 @@ def _check_coordinates(truth: Dataset, detections: Dataset, log: Log, summary: D
         (0, 1, ("the ground truth's boxes", "the detections")),
         (1, 0, ("the detections", "the ground truth's boxes")),
     ):
-        # Whole numbers may be pixels even here, of a single tiny box; fractions in 0..1 are no pixels.
+        # Whole numbers may be pixels even here, of a single tiny box; fractions in 0..1 are no pixels. The
+        # other side is surely in pixels only above 4.
         if largest_values[small] <= 1.5 and largest_values[large] > 4 and are_fractional[small]:
             log.report(
                 COORDINATES_DIFFER,

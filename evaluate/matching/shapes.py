@@ -39,6 +39,7 @@ RUNS_AT_A_TIME = 2**22
 """Runs of the masks of a side that are held together."""
 
 PAIRS_AT_A_TIME = 2**14
+"""A quarter of so many pairs is measured together, an eighth of so many pairs of keypoints."""
 
 _FEW = 1e-7
 """What Ultralytics adds to denominators."""
@@ -64,13 +65,13 @@ def find_shape_pairs(
         return find_pairs(joined, protocol, floor, order, among=among, best_only=best_only)
     rank = np.full(len(joined.detections), -1, np.int32)
     no_pairs = Pairs(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0), None, rank)
-    chunks = list(_find_pieces(joined, protocol, floor, order, among, rank)) or [no_pairs]
+    pieces = list(_find_pieces(joined, protocol, floor, order, among, rank)) or [no_pairs]
     det, gt, iou = (
-        np.concatenate([getattr(piece, name) for piece in chunks]) for name in ("det", "gt", "iou")
+        np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("det", "gt", "iou")
     )
     ioa = None
-    if chunks[0].ioa is not None:
-        ioa = np.concatenate([piece.ioa for piece in chunks if piece.ioa is not None])
+    if pieces[0].ioa is not None:  # then all pieces have it
+        ioa = np.concatenate([piece.ioa for piece in pieces if piece.ioa is not None])
     pairs, key = Pairs(det, gt, iou, ioa, rank), joined.keys_of(joined.detections)[det]
     # Those of an image and class with many boxes come after the others of their part.
     if (key[1:] < key[:-1]).any():
@@ -143,8 +144,8 @@ def _find_pieces(
     if among is not None:
         takes_part &= among
     order = argsort_descending(joined.detections.score) if order is None else order
-    rank_of_contender = np.cumsum(takes_part) - 1
-    order = rank_of_contender[order[takes_part[order]]]
+    number_of_contender = np.cumsum(takes_part) - 1
+    order = number_of_contender[order[takes_part[order]]]
     contending_rows = np.flatnonzero(takes_part)
     if len(contending_rows) < len(joined.detections):  # no shape of the others is looked at
         joined = joined.only(detections=contending_rows)
@@ -189,26 +190,27 @@ def _split_images(joined: Joined, order: Longs) -> Iterator[tuple[int, int, Long
     """Yield the sides of a few consecutive images at a time, whose shapes have a bounded size.
 
     `order` are the positions of the detections by descending score. Yields the positions of the first ground
-    truth and detection, the same order within the part, and the part.
+    truth and detection, the same order within the part, and the part. Parts without detections, which have no
+    pairs, are left out.
     """
     n_images = len(joined.images)
     sizes = sum(
         np.bincount(side.image, _estimate_bytes(side), n_images) for side in (joined.truth, joined.detections)
     )
-    images = split_by_size(np.asarray(sizes, np.int64), BYTES_AT_A_TIME)
-    chunk_starts = np.array([chunk.start for chunk in images] + [n_images])
-    # Where the boxes of each chunk begin on either side, and the end.
+    image_ranges = split_by_size(np.asarray(sizes, np.int64), BYTES_AT_A_TIME)
+    first_images = np.array([image_range.start for image_range in image_ranges] + [n_images])
+    # Where the boxes of each range of images begin on either side, ordered by image, and the end.
     gt_bounds, det_bounds = (
-        np.searchsorted(side.image, chunk_starts).tolist() for side in (joined.truth, joined.detections)
+        np.searchsorted(side.image, first_images).tolist() for side in (joined.truth, joined.detections)
     )
-    # By chunk, which leaves the order by score within each.
-    chunk_numbers = np.searchsorted(chunk_starts, joined.detections.image[order], side="right")
-    order = order[argsort_int(chunk_numbers, len(chunk_starts) + 1)]
-    for i in range(len(images)):
+    # By range, and by score within each: the detections of a range are at the places `det` in both orders.
+    range_numbers = np.searchsorted(first_images, joined.detections.image[order], side="right")
+    order = order[argsort_int(range_numbers, len(first_images) + 1)]
+    for i in range(len(image_ranges)):
         gt, det = slice(gt_bounds[i], gt_bounds[i + 1]), slice(det_bounds[i], det_bounds[i + 1])
         if det.start < det.stop:
-            chunk = replace(joined, truth=joined.truth.take(gt), detections=joined.detections.take(det))
-            yield gt.start, det.start, order[det] - det.start, chunk
+            part = replace(joined, truth=joined.truth.take(gt), detections=joined.detections.take(det))
+            yield gt.start, det.start, order[det] - det.start, part
 
 
 def _estimate_bytes(side: SideTable) -> Longs:

@@ -195,12 +195,12 @@ def split_images(joined: Joined) -> Iterator[tuple[int, int, Joined]]:
     Yields (position of the first ground truth in `joined`, position of the first detection, sides). A single
     image may have more pairs.
     """
-    image_edges = np.arange(len(joined.images) + 1)
+    image_edges = np.arange(len(joined.images) + 1)  # boxes are ordered by image
     gt_starts = np.searchsorted(joined.truth.image, image_edges)
     det_starts = np.searchsorted(joined.detections.image, image_edges)
-    for images in split_by_size(np.diff(gt_starts) * np.diff(det_starts), AT_A_TIME):
-        gt = slice(int(gt_starts[images.start]), int(gt_starts[images.stop]))
-        det = slice(int(det_starts[images.start]), int(det_starts[images.stop]))
+    for image_range in split_by_size(np.diff(gt_starts) * np.diff(det_starts), AT_A_TIME):
+        gt = slice(int(gt_starts[image_range.start]), int(gt_starts[image_range.stop]))
+        det = slice(int(det_starts[image_range.start]), int(det_starts[image_range.stop]))
         chunk = replace(joined, truth=joined.truth.take(gt), detections=joined.detections.take(det))
         yield gt.start, det.start, chunk
 

@@ -207,6 +207,7 @@ def _cut_classes(
     weight = np.repeat([s.summary.n / max(n, 1) for s, n in zip(surveys, n_sampled, strict=True)], n_sampled)
     cuts = {}
     for name, n_ranges in n_ranges_of_class.items():
+        # Several classes may have one name: numbers that were read as names of the ground truth.
         is_class = np.array([class_name == name for class_name in names], np.bool_)
         sampled_rows = np.flatnonzero(is_class[category])
         if len(sampled_rows):
@@ -410,9 +411,10 @@ def check_rules(rules: Sequence[Rules]) -> None:
 def _write_truth(all_joined: Joined, chosen: Joined, task_of_image: Ints, n_tasks: int, store: Store) -> None:
     """Write for every task the ground truth of its images, and their image labels if there are any.
 
-    `all_joined` is before the user's choice of images and classes, `chosen` after it, with the image labels.
+    Objects are those before the user's choice, of `all_joined`: each task makes it again, to count what it
+    leaves out. Labels are added after it, with numbers of the classes that it leaves, so they are `chosen`'s.
     """
-    # Columns of a table, and the name of the column that holds the image of each row.
+    # Columns of a table, and the name of the column that holds the number of the image of each row.
     tables: list[tuple[Columns, str]] = [(all_joined.truth.columns(), "image")]
     if chosen.image_labels is not None:
         tables.append((dict(zip(LABELS, chosen.image_labels, strict=True)), LABELS[0]))

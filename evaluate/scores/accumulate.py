@@ -180,6 +180,7 @@ def _make_rows(
         {"best_f1": f1, "best_f1_score": score}
         for f1, score in zip(class_counts.best_f1.tolist(), class_counts.best_f1_score.tolist(), strict=True)
     ]
+    # What is neither a true nor a false positive is ignored: det - tp - fp.
     return tuple(
         Row(name, gt, gt_ignored, det, tp, fp, det - tp - fp, ap, extra=extra, **point, **best)
         for name, (gt, gt_ignored, det, tp, fp, ap), best, point, extra in zip(
@@ -267,14 +268,17 @@ def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> 
                 ap[t, a] = reader.average(counted)
             if rules.rates:
                 n_true, n_false = counted.at_positives()
-                hit_columns = counted.category, n_false, np.ones_like(n_true), npos[:, a]
+                weight = np.ones_like(n_true)  # each true positive stands for itself
+                hit_columns = counted.category, n_false, weight, npos[:, a]
                 miss[a] = compute_miss_rates(rules, *hit_columns, matches.n_images)
             for m, cap in enumerate(rules.caps):
                 n_hits = counted.tp if cap == rules.max_dets else _count_within_cap(counted, hit_rank, cap)
                 recall[m, t, a] = share(n_hits, npos[:, a])
-    if matches.curves is not None:  # (precision or similarity, areas, classes, limits), limits from 1 on
+    if (
+        matches.curves is not None
+    ):  # (precision or similarity, areas, classes, limits): R40 is without limit 0
         ap[0] = matches.curves[0, :, class_slice, 1:].mean(axis=-1)
-    if rules.detected_only:  # a class whose ground truths are all ignored
+    if rules.detected_only:  # a class whose ground truths are all ignored has an AP of 0, not NaN
         ap[0, 0, (npos[:, 0] == 0) & (matches.gt_ignored[class_slice] > 0)] = 0
     # A class of a fixed list has an AP of 0, not NaN, where it has no ground truth.
     is_fixed = np.array([name in rules.mean_over for name in matches.classes[class_slice]], np.bool_)
@@ -475,7 +479,8 @@ def summary_keys(rules: Protocol) -> tuple[str, ...]:
         return *SHARED_KEYS, *_list_shared_area_keys(rules)
     if not rules.averaged:
         return "mAP", *(f"mAP@{a.name}" for a in rules.named_areas.values())
-    return tuple(_make_nan_averages(rules, frequency=np.array([""])))  # APr, APc and APf are keys, too
+    # One class of unknown frequency: with any frequency, LVIS has the keys APr, APc and APf, too.
+    return tuple(_make_nan_averages(rules, frequency=np.array([""])))
 
 
 def class_keys(rules: Protocol) -> tuple[str, ...]:
@@ -530,6 +535,7 @@ def _compute_averages(
         for letter in FREQUENCIES:
             summary[f"AP{letter}"] = mean(ap[:, 0, frequency == letter])
     # Recall by number of detections, by IoU, and by size; the last cap is `max_dets`.
+    # VisDrone has a range for the first n detections of an image in place of a cap.
     index_by_first_n = {a.first: i for i, a in enumerate(rules.areas) if a.first is not None}
     for first_n in sorted(index_by_first_n):
         summary[f"AR{first_n}"] = mean(recall[-1, :, index_by_first_n[first_n]])

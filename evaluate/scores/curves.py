@@ -198,6 +198,7 @@ def average_at_limits(
     not reach from 0 to 1 already; if it is a single one, none reaches any limit.
     """
     average = np.full(len(npos), np.nan)
+    # As in WIDER FACE's program, where the lowest score begins at 1 and the highest at 0.
     low, high = min(1.0, score_range[0]), max(0.0, score_range[1])
     limits = 1 - np.arange(1, rules.n_limits + 1) / rules.n_limits
     scaled_score = (score - low) / (high - low) if high > low else np.full(len(score), -1.0)
@@ -319,6 +320,7 @@ def make_curve_arrays(matches: Matches) -> CurveArrays:
     shape = (len(rules.ious), n_points, n_classes, len(rules.areas), len(caps))  # T, R, K, A, M
     precision, scores = np.full(shape, -1.0), np.full(shape, -1.0)
     recall = np.full((shape[0], *shape[2:]), -1.0)
+    # A single cap is `max_dets`, beyond which detections are ignored or dropped already.
     rank = _rank_in_images(matches, rows) if len(caps) > 1 else None
     for m, cap in enumerate(caps):
         capped_rows = rows if rank is None or cap is None else rows[rank[rows] < cap]

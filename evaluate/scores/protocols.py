@@ -264,7 +264,7 @@ class Protocol(msgspec.Struct, frozen=True):
         return int(self.pixels == "inclusive")
 
     def crowds(self, flags: NDArray[np.uint16]) -> NDArray[np.bool_]:
-        """(n,) which ground truths any number of detections may match."""
+        """(n,) which ground truths any number of detections may match; for ``best`` regions are `groups`."""
         crowd_flags = self.crowd_flags | (self.region_flags if self.match in ("free", "truth") else NO_FLAG)
         return np.asarray(flags & np.uint16(crowd_flags), np.bool_)
 

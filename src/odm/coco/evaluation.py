@@ -339,19 +339,19 @@ class COCOeval:
         """Compute the arrays of ``eval``, with the dimensions `shape`, from ``evalImgs``."""
         precision, scores = -np.ones(shape), -np.ones(shape)
         recall = -np.ones((shape[0], *shape[2:]))
-        params, evaluated = p, self._paramsEval
+        evaluated = self._paramsEval
         categories = evaluated.catIds if evaluated.useCats else [-1]
         ranges = [tuple(area) for area in evaluated.areaRng]
         n_ranges, n_images = len(ranges), len(evaluated.imgIds)
-        image_positions = [i for i, image in enumerate(evaluated.imgIds) if image in set(params.imgIds)]
+        image_positions = [i for i, image in enumerate(evaluated.imgIds) if image in set(p.imgIds)]
         position_of_category = {category: k for k, category in enumerate(categories)}
         if self._eval_imgs is None:
             self._match_each()
         all_records = self._eval_imgs
-        for k, category in enumerate(params.catIds):
+        for k, category in enumerate(p.catIds):
             if category not in position_of_category:
                 continue
-            for a, area in enumerate(params.areaRng):
+            for a, area in enumerate(p.areaRng):
                 if tuple(area) not in ranges:
                     continue
                 # `evalImgs` is a flat list: by category, then by area range, then by image.
@@ -362,7 +362,7 @@ class COCOeval:
                 records = [record for record in records if record is not None]
                 if not records:
                     continue
-                for m, max_dets in enumerate(params.maxDets):
+                for m, max_dets in enumerate(p.maxDets):
                     self._accumulate_one(records, max_dets, p, (k, a, m), precision, recall, scores)
         return {"precision": precision, "recall": recall, "scores": scores}
 

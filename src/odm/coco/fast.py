@@ -95,7 +95,7 @@ def _is_usual(p: Any) -> bool:
         ious == sorted(set(ious))
         and 0 < ious[0] <= ious[-1] <= 1
         and len(set(limits)) == len(limits)
-        and limits[0] > 0
+        and limits[0] > 0  # `evaluate` sorted them
         and len(set(p.catIds)) == len(p.catIds)
         and 0 < len({*p.areaRngLbl}) == len(p.areaRng) == len(p.areaRngLbl)
     )
@@ -159,7 +159,8 @@ def _make_tables(records: Records, p: Any, sizes: Array, kind: Kind) -> Dataset 
         except ValueError:  # more than four numbers, which only a subclass can compare
             return None
     else:
-        ltwh = np.tile([0.0, 0, 1, 1], (n_records, 1))  # masks and keypoints are compared, not boxes
+        # Masks and keypoints are compared, not boxes; only an object without labelled points needs its box.
+        ltwh = np.tile([0.0, 0, 1, 1], (n_records, 1))
 
     area = np.array([r["area"] for r in records], np.float64)
     score = None

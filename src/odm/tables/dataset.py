@@ -188,7 +188,7 @@ class Dataset(DatasetViews, msgspec.Struct, frozen=True, eq=False):
             height=np.zeros(n_images, np.int32) if height is None else np.array(height),
             source_id=image_ids,
             video=None if video is None else [builder.video(name) if name else -1 for name in video],
-            frame=None if frame is None else _parse_row_numbers(np.array(frame) + 1, "frame") - 1,  # -1 too
+            frame=None if frame is None else _parse_row_numbers(np.array(frame) + 1, "frame") - 1,  # from -1
         )
         _add_categories(builder, categories, category_ids, frequency)
         corners, wh = _parse_boxes(xyxy, ltwh)
@@ -233,7 +233,7 @@ class Builder:
         """Whether fields that the model has no column for are kept, and the JSON of shapes among them."""
         self._counterpart = counterpart
         self._files: list[SourceFile] = []
-        self._image_rows: dict[str, int] = {}
+        self._image_rows: dict[str, int] = {}  # by name, in order; so are videos and categories
         self._image_columns: dict[str, list[Any]] = {
             k: [] for k in ("width", "height", "source_id", "path", "split", "file", "line")
         }
@@ -241,13 +241,13 @@ class Builder:
         self._frames: list[tuple[int, dict[str, Any]]] = []
         self._videos: dict[str, int] = {}
         self._video_columns: dict[str, list[Any]] = {"length": [], "source_id": []}
-        self._tracks: dict[tuple[int, Id], int] = {}
-        self._track_scores: dict[int, float] = {}
+        self._tracks: dict[tuple[int, Id], int] = {}  # the row of each (row of its video, id)
+        self._track_scores: dict[int, float] = {}  # by row
         self._category_rows: dict[str, int] = {}
         self._category_columns: dict[str, list[Any]] = {"source_id": [], "parent": [], "frequency": []}
         self._points_by_category: dict[int, tuple[tuple[str, ...], tuple[tuple[int, int], ...]]] = {}
         self._labels: list[NDArray[np.int32]] = []
-        self._chunks: list[dict[str, Any]] = []
+        self._chunks: list[dict[str, Any]] = []  # the columns of each call of `boxes`
         self._extra_of_boxes: list[Mapping[str, Sequence[bytes]]] = []
         self._extra: dict[str, list[tuple[Sequence[int], Mapping[str, Sequence[bytes]]]]] = {}
 
