@@ -1133,3 +1133,13 @@ def test_images_of_a_list_of_open_images_without_boxes(tmp_path):
     assert data.images.split == ("train", "train")
     assert data.images.width.tolist() == [100, 100]
     assert len(data) == 1
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 20, 100])
+def test_pieces_of_a_table_end_with_lines_outside_quotes(size):
+    data = b'a,b\n"x\ny",1\n\n"""q"" \n \n",2\nplain,3\n"\n",4\nlast,5'
+    pieces = csv_reader.cut_pieces(data, 0, size=size)
+    texts = [data[start:stop] for start, stop in pieces]
+    assert b"".join(texts) == data
+    assert all(text.count(b'"') % 2 == 0 and text.endswith(b"\n") for text in texts[:-1])
+    assert len(texts) > 3 or size > 7

@@ -295,6 +295,15 @@ def test_why_an_object_is_missed():
     assert table.truth.same_iou[2] == pytest.approx(4 / 16)
 
 
+@pytest.mark.parametrize(("width", "why"), [(9, "undetected"), (10, "localisation"), (11, "localisation")])
+def test_a_tenth_of_an_object_is_no_background(width, why):
+    names = {"images": ["a"], "categories": ["x"], "image": [0], "category": [0]}
+    truth = Dataset.from_arrays(**names, ltwh=[[0, 0, 100, 100]])
+    found = Dataset.from_arrays(**names, ltwh=[[0, 0, width, 100]], score=[0.5])
+    (miss,) = evaluate(truth, found, "coco").result.report_data().truth.miss
+    assert MISSES[miss] == why
+
+
 @pytest.mark.parametrize(
     ("scores", "first", "last", "n"),
     [
