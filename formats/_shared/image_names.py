@@ -218,6 +218,7 @@ def drop_folder(place: Place, path: str) -> str:
     if place.root is not None or not 0 < n_up <= len(folder) or not begins_with_up:
         return place.key
     key_folder = tuple(folder)
+    # Which part of the folder of the annotation is another, or missing, in that of the image.
     i = _find_replaced(key_folder, (*folder[: len(folder) - n_up], *path_folders[n_up:]))
     return place.key if i < 0 else "/".join([*key_folder[:i], *key_folder[i + 1 :], last])
 

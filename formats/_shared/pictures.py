@@ -142,7 +142,7 @@ class Pictures:
         if self._option_source is not None:
             self._list(self._option_source)
             self._has_refused_link = any(outside for _, _, outside in self._option_source.bad_links)
-        # Files of --images go before those of the same name in the folders below.
+        # The folders below add no file of --images again, nor one whose name without extension it has.
         paths_of_option = (os.path.abspath(picture.location) for picture in self._by_name.values())
         names_of_option = {*self._by_stem, *paths_of_option}
         self._option_names = set(self._by_name)

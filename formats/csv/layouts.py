@@ -293,8 +293,8 @@ def _find_bare_layout(text: str, sep: str) -> Layout | None:
     # A first row of words would be a header; one of a name alone may be of an image without objects.
     if not _count_numbers(first_row) and any(cell.strip() for cell in first_row[1:]):
         return None
-    for title, columns, names in _HEADERLESS:
-        roles = {role: i for i, role in enumerate(names.split())}
+    for title, columns, role_names in _HEADERLESS:
+        roles = {role: i for i, role in enumerate(role_names.split())}
         form = "ltwh" if "box_width" in roles else "ltrb"
         n_fitting = sum(
             _fits_bare(cells, roles, FORMS[form])
@@ -377,7 +377,7 @@ def _read_header(
     columns, roles, constants, faults = header.columns, header.roles, header.constants, header.faults
     column_keys = set(header.places)
     is_open_images = {"imageid", "labelname", "xmin", "xmax", "ymin", "ymax"} <= column_keys
-    # The Confidence of the boxes of Open Images is no score.
+    # The Confidence of the boxes of Open Images is no score, so that role is passed over.
     header.find_roles(*(("score",) if is_open_images and "score" not in column_keys else ()))
     in_file = columns[: len(cells)]
     common_fields: Any = {"sep": sep, "columns": in_file, "roles": roles, "spaced": header.spaced}
@@ -439,7 +439,7 @@ def _name_dialect(header: Header, *, open_images: bool) -> tuple[str, str, bool]
         return MASKS, "rel", True
     if set(map(simplify_name, TFOD)) <= keys:
         return "TF Object Detection CSV", "sniff", True
-    renamed_columns = {
+    renamed_columns = {  # the four numbers of one packed cell stand behind all columns
         role: columns[i] for role, i in roles.items() if i < len(columns) and role != columns[i]
     }
     names_text = ", ".join(f"{role} = {shorten(name)}" for role, name in renamed_columns.items())

@@ -295,21 +295,22 @@ class Reader(TableReader):
     def _unpack_strings(
         self, columns: list[list[str]], lines: Ints, layout: Layout, path: str
     ) -> tuple[list[list[str]], Ints]:
-        """Unpack prediction strings, ``label score left top right bottom label ...``: a row for each box.
+        """Unpack the `string_column`, if a layout has one: ``label score left top right bottom label ...``.
 
-        An image without boxes keeps one row. Returns the columns image and the six of a box, and the lines.
+        There is a row for each box, and one for an image without boxes. Returns the columns image and the six
+        of a box, and the lines.
         """
-        strings = layout.string_column or 0
+        string_column = layout.string_column or 0
         images: list[str] = []
         line_numbers: list[int] = []
         cells: list[str] = []
-        rows = zip(columns[layout.roles["image"]], columns[strings], lines.tolist(), strict=True)
+        rows = zip(columns[layout.roles["image"]], columns[string_column], lines.tolist(), strict=True)
         for image, text, line in rows:
             words = [word for word in text.replace("\t", " ").split(" ") if word]
             n_boxes, n_left = divmod(len(words), 6)
             if n_left:
                 expected = "groups of six: label score xmin ymin xmax ymax"
-                field, shown = layout.field(strings), f"{len(words)} words"
+                field, shown = layout.field(string_column), f"{len(words)} words"
                 self.log.report(WRONG_COUNT, path, line=line, field=field, expected=expected, found=shown)
                 self.builder.skipped += n_boxes + 1  # the incomplete group counts as a box
                 words, n_boxes = [], 0
@@ -321,7 +322,7 @@ class Reader(TableReader):
     def _unpack_lists(
         self, columns: list[list[str]], lines: Ints, layout: Layout, path: str
     ) -> tuple[list[list[str]], Ints]:
-        """Unpack the column with lists of boxes: one row for each box, and for each empty list.
+        """Unpack the `list_column` of a layout that has one: one row for each box, and for each empty list.
 
         The keys of the boxes become columns behind the others.
         """

@@ -29,7 +29,7 @@ def can_be_relative(dataset: Dataset, log: Log, *, has_strings: bool) -> bool:
     Reports what prevents that.
     """
     images, n_errors = dataset.images, log.errors
-    divide_by_images(dataset, dataset.boxes.xyxy, log)
+    divide_by_images(dataset, dataset.boxes.xyxy, log)  # for what it reports
     image_of_stem: dict[str, str] = {}
     for name in images.name:
         first_name = image_of_stem.setdefault(stem(name), name)

@@ -127,7 +127,7 @@ def _plan_shards(
     for split, rows in (rows_of_split or {"": []}).items():
         name = split or "data"
         n_files = options.shards
-        if n_files <= 0:
+        if n_files <= 0:  # not set by the user: by the size of the pictures
             n_bytes = (
                 sum(_find_size(images.path[row]) for row in rows if images.path[row]) if with_pictures else 0
             )

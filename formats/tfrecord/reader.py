@@ -165,7 +165,7 @@ class _Records(Reader):
         name = _read_text(features, "image/filename") or source_id
         width, height = (_read_whole(features, key) for key in ("image/width", "image/height"))
         size = self.check_size(width, height, location, ("image/width", "image/height"))
-        if size == (0, 0):
+        if size == (0, 0):  # a wrong one, which has been reported
             self.builder.skipped += n_boxes
             return
         picture = None

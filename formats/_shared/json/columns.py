@@ -306,7 +306,7 @@ class Document:
         try:
             # The bound is for the values of a record; the list and the record are two levels around them.
             records, end = self._decode_python(piece, slice_start - 1, retry=not is_rest, outer=2)
-        except _BadCut:
+        except _BadCut:  # within a text, or there is a syntax error, which all that is left shows
             return self._decode_piece(None, slice_start, index, shapes)
         chunk = Chunk(index, len(records), records=records)
         if end is None and not list_ends:
@@ -364,7 +364,8 @@ class Document:
                 location = len(text[:location].encode())
             except RecursionError:
                 self._report_too_deep()
-        self._refuse_deeper(self._view[:location], outer=3)  # the outermost object, its list and the record
+        # What is too deep before the error counts as that; outside a value are the object, list and record.
+        self._refuse_deeper(self._view[:location], outer=3)
         line, column = find_line_column(data, location)
         if location >= len(data.rstrip(b" \t\r\n")) or "Unterminated string" in reason:
             reason = "it ends too early, as if the file were truncated"

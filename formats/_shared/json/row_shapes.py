@@ -131,7 +131,7 @@ class DrawnRow:
 
         If no shapes are wanted, `kind` is counted as read as its bounding box.
         """
-        if turn:
+        if turn:  # in fractions of width and height it would be another one
             self.reader.need_pixels(self.owner.image)
         if self.wants:
             self.drawn = self.reader.make_ellipse(x, y, rx, ry, turn)

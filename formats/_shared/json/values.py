@@ -77,7 +77,7 @@ def choose_files(
     of the keys of a file that fits; so what it lacks is reported, and any other file is named as not read.
     """
     if not source.is_dir:
-        return [""]
+        return [""]  # the source itself
     candidates = source.with_suffix(*suffixes) if among is None else list(among)
     # `find_recognised` looks at the first fifty only.
     later_files = [file for file in candidates[LOOKED_AT:] if check_head(source.head(file), recognise)]
@@ -503,7 +503,8 @@ def decode(text: str) -> Any:
         value = _PYTHON.decode(text)
     except json.JSONDecodeError as e:
         error = e
-    # A text that is too deep before its syntax error counts as too deep, as for a parser that stops there.
+    # A text that is too deep before its syntax error counts as too deep, as for a parser that stops there. Of
+    # so few characters none is; the outermost object is a level around the values that are limited.
     end = error.pos if error else len(text)
     if end > MOST_LEVELS and is_deeper(text[:end].encode("utf-8", "surrogatepass"), outer=1):
         raise RecursionError

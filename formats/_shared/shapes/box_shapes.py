@@ -41,7 +41,7 @@ def join_shapes(members: Sequence[Drawn | None], size: tuple[int, int]) -> Drawn
 
     rows = ShapeRows()  # a row for each part; the union of their masks is the mask of the object
     for shape in parts_with_shape:
-        getattr(rows, shape.kind)(shape.value)
+        getattr(rows, shape.kind)(shape.value)  # a method for each kind
     (width, height), n, table = size, len(rows), rows.table()
     assert table is not None
     union = table.runs(np.full(n, height), np.full(n, width)).union()
@@ -61,7 +61,7 @@ def make_shape_columns(shapes: Sequence[Drawn | None]) -> dict[str, Any]:
         if shape is None or shape.kind == "none":
             rows.none()
         else:
-            getattr(rows, shape.kind)(shape.value)
+            getattr(rows, shape.kind)(shape.value)  # a method for each kind
     points = keypoints_of([() if shape is None else shape.points for shape in shapes])
     columns = {"shapes": rows.table(), "keypoints": points}
     return {name: column for name, column in columns.items() if column is not None}

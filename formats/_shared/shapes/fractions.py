@@ -43,7 +43,7 @@ def divide_by_images(dataset: Dataset, values: Floats, log: Log, *, margin: floa
     `margin` outside 0 to 1, which readers of the format would refuse.
     """
     images, boxes = dataset.images, dataset.boxes
-    limits = dataset.limits()
+    limits = dataset.limits()  # (images, 2) width and height, 0 if unknown
     n_errors = log.errors
     for row in distinct(boxes.image).tolist():
         if not limits[row].all():

@@ -182,7 +182,7 @@ def find_png(
     `paint` gives one to all decoders. None if there is no such file.
     """
     file = posixpath.normpath(file.replace("\\", "/"))
-    folder_source = source if source.is_dir else source.once(NamedSource)
+    folder_source = source if source.is_dir else source.once(NamedSource)  # one for all masks
     if file.split("/")[0] in ("", "..") or os.path.isabs(file) or not folder_source.holds(file):
         return None
 

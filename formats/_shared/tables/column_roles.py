@@ -229,7 +229,7 @@ class Header:
             _, names, _ = self._find_four()
         elif explicit <= {"left", "top"}:
             names = self._find_sizes() or ()
-        only_of_images, *_ = _NAMES["width"]
+        only_of_images, *_ = _NAMES["width"]  # such as imagewidth; plain width is in a later group
         has_image_size = not self.places.keys().isdisjoint(only_of_images)
         return {"width", "height"} if "width" in names and not has_image_size else set()
 
@@ -282,7 +282,7 @@ class Header:
                     self.find_usual(role)
             return form
 
-        form, names, places = self._find_four()
+        form, names, places = self._find_four()  # four names or none
         for role, name in zip(FORMS[form], names, strict=False):
             self._find(role, (name,), places)
         if names:

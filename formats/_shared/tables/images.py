@@ -59,7 +59,7 @@ class TableImages:
 
         Returns (n,) image numbers, and the first rows of new names that are usable with a warning.
         """
-        n_before = len(self.rows)
+        n_before = len(self.rows)  # looking a new name up adds it
         images = np.fromiter(map(self.rows.__getitem__, names), np.int32, len(names))
         n_new = len(self.rows) - n_before
         if not n_new:
@@ -183,5 +183,5 @@ class TableImages:
             elif needed[i] and not has_size:
                 unknown.append(Unsized(name, picture, gather.pictures, location, origin.field))
         if unknown and decide_relative(gather.builder, unknown, sized=pixels or bool(self.sizes.any())):
-            self.sizes[:] = 1
+            self.sizes[:] = 1  # which leaves the fractions as they are
         return n_sizes

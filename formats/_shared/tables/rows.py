@@ -209,8 +209,10 @@ class BoxRows(msgspec.Struct, eq=False):
     path: str
     file: int
     image: Ints
+    """(n,) numbers of images in `TableImages`, which are no rows of the dataset yet."""
     category: Ints
     numbers: Floats
+    """(n, 4) as `Columns.form` says, or (n, k) of which `Columns.edges` makes edges."""
     score: Floats
     flags: NDArray[np.uint16]
     line: Ints
@@ -391,10 +393,10 @@ class TableRows:
         if "score" in roles:
             score, _ = self._parse_numbers(roles["score"])
         if layout.lenient:
-            score[no_box] = np.nan
+            score[no_box] = np.nan  # the row is an image without objects
         images, is_used = self._find_images()
         classes = self._table.classes
-        if "class" in roles:
+        if "class" in roles:  # looking a cell up adds its class
             category = np.fromiter(map(classes.__getitem__, columns[roles["class"]]), np.int32, n)
         else:
             category = np.full(n, classes[layout.constants["class"]], np.int32)

@@ -151,9 +151,10 @@ def _sample(source: Source, labels: tuple[str, ...]) -> Sample:
             if len(tokens) < 5 and _SEPARATED.fullmatch(line):
                 summary.separated += 1
             numbers = [float(t) for t in tokens[1:] if NUMBER.fullmatch(t)]
+            # A whole number from 2 on is no coordinate of YOLO.
             ends_in_track = len(numbers) >= 5 and numbers[-1] >= 2 and numbers[-1].is_integer()
             body = numbers[:-1] if ends_in_track else numbers
-            is_large = any(abs(n) > 1.5 for n in body)
+            is_large = any(abs(n) > 1.5 for n in body)  # fractions are at most a little outside 0..1
             begins_whole = re.fullmatch(rb"[0-9]+(\.0*)?", tokens[0]) is not None
             summary.named += not begins_whole
             summary.pixels += begins_whole and is_large

@@ -97,13 +97,13 @@ class Grammar(msgspec.Struct, frozen=True, eq=False):
     last: tuple[bytes, int] = (b"", 0)
     """A word that may end a row, in rows of at least so many values with it."""
     explain: Callable[[list[Cell], Shape | None, str, int, Log], bool] | None = None
-    """Reports what only this format can say of the number of values or the name of a faulty row."""
+    """Reports what only this format can say of the values or name of a faulty row; True if it did."""
 
 
 def find_label_files(source: Source, grammar: Grammar) -> list[str]:
     """The files that hold labels: those in a folder of the usual name if there is one, else all."""
     if not source.is_dir:
-        return [""]
+        return [""]  # the source itself
     labels = list_files(source).labels
     return [f for f in labels if any(map(grammar.folders.fullmatch, f.split("/")[:-1]))] or labels
 
@@ -252,7 +252,7 @@ class Labels:
 
         The classes of valid rows are added in the order of their first rows.
         """
-        category_of_name = np.full(len(self.texts) + 1, -1, np.int32)  # the last is for the name number -1
+        category_of_name = np.full(len(self.texts), -1, np.int32)
         for i in dict.fromkeys(self.name[is_valid].tolist()):
             category_of_name[i] = self.builder.category(self.texts[i])
         category_rows: Ints = category_of_name[self.name]
@@ -382,12 +382,10 @@ def _group_by_shape(chunk: Chunk, counts: Longs, grammar: Grammar) -> Iterator[t
                 shape = grammar.shape(count, kind_of_position.__getitem__)
             except KeyError as e:  # the grammar asks for a kind that is not known yet: divide the rows by it
                 position = int(e.args[0])
-                token_rows = chunk.first[rows] + position
-                _, not_numbers = chunk.parse_numbers(token_rows)
+                tokens = chunk.first[rows] + position
+                _, not_numbers = chunk.parse_numbers(tokens)
                 kinds = np.zeros(len(rows), np.int8)  # 0 for a number, 1 for an empty value, 2 for a word
-                kinds[not_numbers] = [
-                    1 if token == EMPTY else 2 for token in chunk.pick(token_rows[not_numbers])
-                ]
+                kinds[not_numbers] = [1 if token == EMPTY else 2 for token in chunk.pick(tokens[not_numbers])]
                 pending += [
                     (rows[kinds == i], {**kind_of_position, position: kind})
                     for i, kind in enumerate(("number", "", "word"))

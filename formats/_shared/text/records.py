@@ -46,7 +46,7 @@ def choose_xml(
     With `file_per_image`, all XML files of the folder if one fits.
     """
     if not source.is_dir:
-        return [""]
+        return [""]  # the source itself
     candidates = source.with_suffix(".xml")
     fitting_files = [file for file in candidates if says(*find_root(source.head(file)))]
     files = candidates if file_per_image and fitting_files else fitting_files

@@ -104,7 +104,7 @@ class SafeXmlParser:
 
         # Latin-1 text in which to find a document type; empty, for speed, if there surely is none.
         text = "" if b"<!DOCTYPE" not in head and b"<!DOCTYPE" not in data else data.decode("latin-1")
-        if b"\0" in head:
+        if b"\0" in head:  # of UTF-16 or UTF-32, whose zero bytes are dropped
             text = narrow(data).decode("latin-1")
         doctype_begin = skip_prolog(text)
         doctype = DOCTYPE.match(text, doctype_begin)

@@ -296,7 +296,7 @@ def _make_chunk(parts: dict[int, bytes], sep: bytes | None) -> Chunk:
         pieces = [_separate(piece, sep) for piece in pieces]
         text = b"\n".join(pieces)
     elif any(control in text for control in (b"\x0b", b"\x0c", b"\r")):
-        text = text.translate(_PROTECT)
+        text = text.translate(_PROTECT)  # `split` below would split at these too
     text += b"\n"
     data = np.frombuffer(text, np.uint8)
     is_blank = _BLANK[data]
@@ -375,7 +375,7 @@ class Rows(msgspec.Struct, frozen=True, eq=False):
         silent_log = log.fresh()
         for file_number, line in zip(self.file[rows].tolist(), self.line[rows].tolist(), strict=True):
             if not log.keeps(code):
-                log.report(code, "")
+                log.report(code, "")  # which only counts it
                 continue
             if current_file != file_number:
                 data = self.source.read(self.files[file_number], silent_log) or b""
@@ -462,7 +462,7 @@ def format_relative(values: Floats, width: Ints, height: Ints) -> Cells:
     Images of unknown size get as many decimals as an image of 100 000 pixels.
     """
     largest = np.maximum(np.where(width > 0, np.maximum(width, height), 10**5), 2) - 1
-    places = np.floor(np.log10(largest)).astype(np.int64) + 7  # as `count_decimals`
+    places = np.floor(np.log10(largest)).astype(np.int64) + 7  # its digits and 6, for 1e-6 pixels
     distinct_places = distinct(places)
     if len(distinct_places) <= 1:
         return to_fixed_cells(values.ravel(), int(distinct_places[0]) if len(distinct_places) else 7)
@@ -496,6 +496,7 @@ def assemble(n_images: int, image: Ints, pieces: Sequence[bytes | Column]) -> It
     # The boxes of image i are order[box_bounds[i] : box_bounds[i + 1]]; order is 0, 1, ... if `is_ordered`.
     box_bounds = np.searchsorted(image[order], np.arange(n_images + 1))
     is_ordered = len(order) == 0 or bool((order[1:] > order[:-1]).all())
+    # For each piece its cells, and the number of each box's cell among them, None for one a box or for all.
     columns = [_make_cells(piece) for piece in pieces]
     n_pieces = len(columns)
     first_image = 0
