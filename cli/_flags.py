@@ -29,7 +29,7 @@ def add_flags(record: type[Options], *, writing: Sequence[str] = (), numbered: b
     """Give a command the flags of a record; its function gets an instance.
 
     Every flag of a format is added, plain and for each side: those that matter only in writing for the sides
-    in `writing`, others for the rest. `numbered` is as for `odm.cli._common.take_formats`.
+    in `writing`, others for the rest. With `numbered`, ``-O 2.name=value`` is for the second source.
     """
 
     def decorate(function: Command) -> Command:

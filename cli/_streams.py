@@ -30,6 +30,7 @@ def screens() -> Iterator[None]:
     """Replace both standard streams by a `Screen` in the block, which escapes control characters."""
     streams = sys.stdout, sys.stderr
     with contextlib.ExitStack() as stack:
+        # A failure to write results is raised; messages may get lost, as the exit code says the same.
         sys.stdout = Screen(_buffer_stream(sys.stdout, stack), required=True)
         sys.stderr = Screen(_buffer_stream(sys.stderr, stack), required=False)
         try:

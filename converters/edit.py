@@ -142,10 +142,11 @@ def _set_classes(
 
 
 def _map_labels(labels: ImageLabels, new_rows: Ints, ledger: Ledger) -> ImageLabels:
-    """Return image-level labels with the new classes, each once; `new_rows` as in `_set_classes`.
+    """Return image-level labels with the new classes, each once.
 
-    A merged class is absent from an image only where all classes merged into it are. Absences that are
-    dropped for this are booked; labels that are repeated or lose their class are dropped and not booked.
+    `new_rows` (old classes,) has the new row of each class, -1 = it is left out. A merged class is absent
+    from an image only where all classes merged into it are. Absences that are dropped for this are booked;
+    labels that are repeated or lose their class are dropped and not booked.
     """
     new_labels = replace(labels, category=new_rows[labels.category])
     is_kept = new_labels.category >= 0

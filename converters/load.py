@@ -268,10 +268,11 @@ def _read_pair(
     spare: Collection[str],
     kept_truth: KeptTruth,
 ) -> tuple[Loaded, Loaded]:
-    """Read both sides, each with the other as its counterpart, and check them; parameters as of `load_pair`.
+    """Read both sides, each with the other as its counterpart, and check them.
 
-    What only one side reports and the other one makes up for is withdrawn. A ground truth that is kept in
-    `kept_truth` is neither checked nor reported again, and one that may serve further runs is put there.
+    No format needs the options named in `spare`; without `refuse`, nothing is raised for options that no
+    format has. What only one side reports and the other one makes up for is withdrawn. A ground truth that is
+    in `kept_truth` is neither checked nor reported again, and one that may serve further runs is put there.
     """
     truth_side, detections_side = sides
     _find_formats(sides)

@@ -571,6 +571,7 @@ def _merge_categories(datasets: Sequence[Dataset], changed: dict[str, int]) -> t
     that lose their frequency are counted in `changed`. Raises UsageError as `check_keypoint_counts`.
     """
     tables = [d.categories for d in datasets]
+    # `rows.all` has the merged row of each class of all datasets, `first_rows` the first class of each row.
     rows, names = _RowMap.from_keys([categories.name for categories in tables])
     first_rows = rows.find_first()
     frequencies = list(itertools.chain(*(categories.frequency for categories in tables)))

@@ -334,7 +334,7 @@ class PendingSource:
         builder.wants_fields = FIELD_WORD in request.wants
         # A target that keeps more than shapes gets them as the JSON of the source, among its fields.
         has_own_fields = self.format is not None and "own_fields" in self.format.keeps
-        wants_more = not request.wants - {FIELD_WORD} <= SHAPE_WORDS
+        wants_more = bool(request.wants - {FIELD_WORD} - SHAPE_WORDS)
         builder.passes_shapes_on = request.own_fields and has_own_fields and wants_more
         # All that are passed on are read, too, so that they are checked.
         builder.wants = SHAPE_WORDS if builder.passes_shapes_on else request.wants & SHAPE_WORDS

@@ -168,7 +168,7 @@ def convert(
     output = open_output(target, to_format, overwrite=overwrite, dry_run=True)  # only looked at
     if selection.divides:
         check_parts(selection, output, to_format.adapted(settings))
-    # Read and check the sources, and merge them. Shapes that will be changed are read; others may stay JSON.
+    # Read, check and merge the sources. Shapes to be changed are read; boxes to be clipped may lie outside.
     common = Request(
         path="", shared=shared, kind=kind, encoding=encoding, max_size=max_size, follow_links=follow_links,
         own_fields="own_fields" in to_format.keeps, flag="--from",
@@ -316,7 +316,7 @@ def repair(
         skip_bad_files=skip_bad_files,
         counterpart=truth,
         check=lambda dataset, *_: np.zeros(len(dataset), np.bool_),
-        settled=False,
+        settled=False,  # repairs need the shapes as they were read
     )
     to_format = to_format or get_target(loaded.format.name)
     settings = _add_reference(choose_options(to_format, to_options or {}, shared, "write"), truth)

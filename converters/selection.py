@@ -381,8 +381,8 @@ def _stratify(
 
     All images of a group go to one part. Groups with the rarest class left are placed first, each in the
     part that lacks most of this class; groups without classes come last, in the part that lacks most images.
-    Without `stratify` classes are not looked at. `ratios` are those of `split_rows`. The groups are numbered
-    in the order of the seed.
+    Without `stratify` classes are not looked at. `ratios` has the share of each part, a whole number. The
+    groups are numbered in the order of the seed.
     """
     group_of_image = _number_groups(groups, seed)
     images = np.bincount(group_of_image).tolist()  # of each group
@@ -405,7 +405,7 @@ def _stratify(
     starts, categories, counts = group_start.tolist(), category.tolist(), count.tolist()
 
     def place_group(group_row: int, missing: Sequence[int]) -> None:
-        """Put a group into the part that misses most; in a tie, the one that lacks most images."""
+        """Put a group into the part that misses most; in a tie, that lacks most images; then the first."""
         s = max(parts, key=lambda s: (missing[s], images_due[s], -s))
         part_of_group[group_row] = s
         images_due[s] -= total * images[group_row]

@@ -190,9 +190,10 @@ def _convert_shapes(
 
 
 def _drop_groups(dataset: Dataset, group: Ints, ledger: Ledger) -> Dataset:
-    """Drop the group of boxes that would be read as further parts of one object although they are several.
+    """Drop the group of boxes that are objects of their own, but would be read back as parts of one.
 
-    `group` (n,) is the group of each box, -1 = none.
+    Readers join the outlines and masks of one group, so all of these but the first lose it. `group` (n,) is
+    that of each box, -1 = none.
     """
     boxes = dataset.boxes
     shape_kind = np.zeros(len(boxes), np.uint8) if boxes.shapes is None else boxes.shapes.kind

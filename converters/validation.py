@@ -143,7 +143,7 @@ def examine(
         )
     check_tolerance(tolerance)
 
-    # Read and check the sides.
+    # Read and check the sides; with `refuse=False` errors stay in the log, and are not raised.
     source = replace(source, wants=SHAPE_WORDS)
     against = against and replace(against, wants=SHAPE_WORDS)
     check: Check = functools.partial(checks.run, all_rules=True, tolerance=tolerance)

@@ -191,7 +191,7 @@ def _drop_losses(
     Classes of regions to ignore that lose all boxes are left out. Images without a split get one, unless it
     is a copy in the same format.
     """
-    # A copy stays as it is, but training needs a split of every image.
+    # A copy of one source (of several, `sources` is filled) stays as it is, but training needs every split.
     is_copy = ledger.source_format == holder.name and not ledger.sources and holder.use != "training"
     if "split" in holder.keeps and not is_copy:
         dataset = _complete_splits(dataset, holder, ledger, log)
@@ -218,7 +218,8 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
 
     Returns `ledger`, in which everything is booked that is changed, lost, left out and written.
     """
-    # The format as it is used: its options may depend on shapes, which are the "same" in a copy of a format.
+    # The format as it is used. Its options may depend on the shapes to write: the kind that is asked for, or
+    # "same", those that the dataset has, if it was read from this format.
     shapes = target.shapes or ("same" if loaded.format.name == target.format.name else "")
     options = target.options
     target = replace(target, options=target.format.settled(options, loaded.dataset, shapes))
@@ -505,7 +506,7 @@ def split_picture_options(
     if tiled and format_options.get("images") and (has_option or format_.pictures is not None):
         format_options["copy_images"] = format_options.get("copy_images", not _is_single(target, format_))
     if has_option:
-        return format_options, ""
+        return format_options, ""  # the format itself puts them there
     actions = [action for action in ("copy", "link") if format_options.pop(f"{action}_images", False)]
     if len(actions) == 2:
         raise UsageError(f"{spell('copy_images')} and {spell('link_images')}: use one of them")

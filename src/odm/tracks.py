@@ -189,6 +189,6 @@ def report_tubes(dataset: Dataset, log: Log) -> None:
             lambda row: make_change_values(dataset, row, first_row_of[row]),
         )
     else:
-        row, n = int(changed_rows[0]), len(np.unique(first_rows))
+        row, n = int(changed_rows[0]), len(np.unique(first_rows))  # each track has one first row
         values = make_change_values(dataset, row, int(first_rows[0]))
         log.report(DETECTIONS_CHANGE_CLASS, dataset.location(row), n=n, **values)

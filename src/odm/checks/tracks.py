@@ -35,6 +35,7 @@ def detections_change_class(columns: DerivedColumns) -> SetFindings:
         changed_rows, first_rows = tracks.find_class_changes(dataset)
         if len(changed_rows):
             row = int(changed_rows[0])
+            # `first_rows` repeats the first box of a track for each further class: as many differ as tracks.
             values = tracks.make_change_values(dataset, row, int(first_rows[0]))
             yield dataset.location(row), {"n": len(np.unique(first_rows)), **values}
 

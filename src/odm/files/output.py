@@ -570,7 +570,8 @@ class Output:
 def _index_names(names: Sequence[str], owners: Sequence[str], log: Log, path: str) -> dict[str, int]:
     """Return the index at which each name first appears, by name; report unsafe, hidden and equal names.
 
-    Names that differ only in letter case or Unicode form give a warning. `owners` are those of `Output.plan`.
+    Names that differ only in letter case or Unicode form give a warning. `owners` are the names of the images
+    that the files are written for.
     """
     is_simple = all(map(is_usual, names)) and not any(map(is_hidden, names))
     if is_simple and len(set(map(str.casefold, names))) == len(names):

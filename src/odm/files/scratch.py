@@ -249,6 +249,7 @@ class Scratch:
     def __init__(self, path: str) -> None:
         self.path = path
         self._owner: int | None = None
+        """The user who made the folder; one of another user in its place is refused. None on Windows."""
         self._descriptor = -1
         """Descriptor of the folder in the process that made it, else -1; only its content is ever removed."""
 
@@ -267,7 +268,7 @@ class Scratch:
         if parent is not None:
             if is_address(parent):
                 return RemoteScratch.below(parent)
-            refuse_other(parent)
+            refuse_other(parent)  # other addresses, such as http://
         parent = tempfile.gettempdir() if parent is None else os.path.abspath(parent)
         try:
             os.makedirs(parent, mode=0o700, exist_ok=True)

@@ -180,8 +180,8 @@ def _collect_run_boxes(
 def _make_run_boxes(
     table: ReportData, det_rows: Longs, gt_rows: Longs, gt_kinds: Sequence[str], run_datasets: Datasets
 ) -> RunBoxes:
-    """Return the boxes of one image: the detections in `det_rows`, then the ground truth in `gt_rows`, whose
-    kinds, as of `RunBoxes`, are `gt_kinds`.
+    """Return the boxes of one image: the detections in `det_rows`, then the ground truth in `gt_rows`, of
+    the kinds `gt_kinds`: ``GT`` (an object that is found), ``FN`` or ``IG``.
     """
     detections, truth = table.detections, table.truth
     det_kinds = table.kind[det_rows].tolist()  # positions in `KINDS`

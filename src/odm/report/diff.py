@@ -48,7 +48,7 @@ def diff_page(
     UsageError
         If `images` is below 1.
     """
-    names, image, change = differences.names, differences.image, differences.change
+    names, image, change = differences.names, differences.image, differences.change  # change: 0 = unchanged
     n_changes = np.bincount(image[change > 0], minlength=len(names))
     n_unchanged = int(np.count_nonzero(change == 0))
 
@@ -57,7 +57,7 @@ def diff_page(
     class_in_old, class_in_new = _number_classes(differences, [row["class"] for row in by_class])
     # A relabelled box counts for its old class, as in `class_rows`.
     old_class = np.where(class_in_old >= 0, class_in_old, class_in_new)
-    # Changed boxes are in both versions; one that moved and has another shape counts once.
+    # Of images that are in both versions; a box that moved and has another shape counts once.
     n_changed = np.bincount(old_class[(change & sum(OF_BOTH)) > 0], minlength=len(by_class)).tolist()
     classes = [
         {**row, "name": row["class"], "changed": n} for row, n in zip(by_class, n_changed, strict=True)

@@ -99,7 +99,7 @@ def evaluation_page(
 def _choose_images(
     tables: Sequence[ReportData], n_images: int, images_to_review: Sequence[int], limit: int
 ) -> ShownImages:
-    """Choose at most `limit` images: those with the most errors at the best score of each result, the
+    """Choose at most `limit` images: those with the most errors at the best F1 of each result, the
     `images_to_review`, and some for every kind of error of every class.
     """
     n_errors = np.zeros(n_images, np.int64)
@@ -186,7 +186,7 @@ def _make_review(
 ) -> dict[str, Any]:
     """Return the first `LISTED` labels to review, how many there are, and the images of all.
 
-    `suspects` are rows as of `odm.evaluate.analysis.review.suspects`. The score is that of the detection that
+    `suspects` are rows of `Result.report_suspects`. The score is that of the detection that
     casts doubt on a label: for ``class`` and ``spurious`` one of another class.
     """
     rows = [
@@ -304,6 +304,7 @@ def _make_slider_data(result: Result, table: ReportData, on_page: ShownImages) -
     tables = [table if i == reference else table.with_iou(at_iou) for i, at_iou in enumerate(results_at_ious)]
     # The neighbour towards the protocol's threshold: with reference 2 of 5, of 0 1 2 3 4 it is 1 2 2 2 3.
     next_tables = [tables[i + (i < reference) - (i > reference)] for i in range(len(tables))]
+    # At each threshold, of each object shown the detection that finds it; then the objects where it changes.
     finder_of_gt = [number_of_det[at_iou.truth.found_by[gt_rows]] for at_iou in tables]
     changed = [np.flatnonzero(finders != finder_of_gt[reference]) for finders in finder_of_gt]
     return {
@@ -317,8 +318,8 @@ def _make_slider_data(result: Result, table: ReportData, on_page: ShownImages) -
         "objects": [_pack_changes(a.objects, b.objects) for a, b in zip(tables, next_tables, strict=True)],
         "kind": ["".join(map(str, at_iou.kind[det_rows].tolist())) for at_iou in tables],
         "by": [
-            [rows.tolist(), finders[rows].tolist()]
-            for rows, finders in zip(changed, finder_of_gt, strict=True)
+            [objects.tolist(), finders[objects].tolist()]
+            for objects, finders in zip(changed, finder_of_gt, strict=True)
         ],
     }
 
@@ -329,7 +330,9 @@ def _floor_ious(iou: NDArray[np.float64]) -> list[float]:
 
 
 def _pack_changes(counts: Counts, neighbour: Counts) -> dict[str, Any]:
-    """Pack the differences from the counts `neighbour` as `_pack_counts` does; ``n`` may be below 0."""
+    """Pack the differences from the counts `neighbour` at the places ``at``, by flat index; each but
+    the first is the distance from the one before. ``n`` may be below 0.
+    """
     change = (counts.dense() - neighbour.dense()).ravel()
     changed_keys = np.flatnonzero(change)
     return {"at": np.diff(changed_keys, prepend=0).tolist(), "n": change[changed_keys].tolist()}
@@ -363,7 +366,7 @@ def _make_box_columns(evaluation: Evaluation, table: ReportData, on_page: ShownI
     number_of_det, number_of_gt = _number_boxes(table, on_page)
     is_pair_shown = number_of_det[pairing.det] >= 0  # then its object is too, which is on the same image
     detections_dataset, truth_dataset = evaluation.detections_dataset, evaluation.truth_dataset
-    # Only detections of at least half the best score have their shapes: those of all would fill the page.
+    # Only detections of half the score of the best F1 have their shapes: those of all would fill the page.
     least_score = 0.5 * table.levels[table.best]
     rows_with_shape = np.where(detections.score[det_rows] >= least_score, detections.row[det_rows], -1)
     return {

@@ -123,7 +123,7 @@ def compare(options: CompareOptions) -> Comparison:
     if len(runs) < 2:
         raise UsageError(f"compare takes two runs or more, found {len(runs)}")
     plan = plan_runs(options, runs)
-    keep = len(runs) <= KEPT
+    keep = len(runs) <= KEPT  # with few runs a page can still be made of the result
     tables, evaluations, slices = evaluate_runs(options, plan, runs, log, keep=keep)
     comparison = compare_runs(tables, slices, options, log)
     write(comparison, evaluations, list_paths(options.gt, *runs.values()), options, log, log.extend)

@@ -156,7 +156,7 @@ def write(options: WriteOptions) -> Ledger:
         tables,
         os.fspath(options.path),
         options.format,
-        options.formats[""],
+        options.formats[""],  # the format's own options; no side is told apart here
         log,
         overwrite=options.overwrite,
         keep_groups=options.keep_groups,
@@ -422,7 +422,7 @@ def run(options: ConvertOptions, source_options: Sequence[Mapping[str, Any]] | N
 
 
 def _read_from_memory(options: ConvertOptions, format_options: Mapping[str, Any], log: Log) -> Dataset:
-    """Return the data of the source as a dataset; a list with a `Dataset` in it is merged."""
+    """Return the data of the source as a dataset; a list with a `Dataset` in it is merged, others are one."""
     side = Side("--format", options.kind, options.from_, encoding="", options=format_options, shared={})  # type: ignore[arg-type]
     source = options.source
     values = [source]

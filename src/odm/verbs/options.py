@@ -122,7 +122,7 @@ class Options:
     """The sides that may have format options of their own, such as ``gt`` and ``det``."""
     takes_formats: ClassVar[bool] = False
     formats: FormatOptions
-    """The values of the options of formats."""
+    """The values of the options of formats: for each side (``""`` for all of them) by name."""
     _stated: ClassVar[dict[str, Field]] = {}
     _fields: ClassVar[dict[str, Field] | None] = None
 

@@ -86,6 +86,7 @@ def from_keywords(record: type[O], keywords: Mapping[str, Any]) -> O:
     An option of a format that is None or False is left out. Raises UsageError for a keyword that does not
     exist or a value of a wrong type.
     """
+    # COCO's dictionaries become files in memory first, so that options that take a path take them, too.
     values = {name: _put_in_memory(value) for name, value in keywords.items()}
     fields = record.fields()
     arguments.check_values(record.types(), values, OPEN)
@@ -103,8 +104,9 @@ def from_keywords(record: type[O], keywords: Mapping[str, Any]) -> O:
             formats[side][option_name] = _to_plain(value)
     types = record.types()
     # Arrays become lists, except where a table or other data is an argument (an open type).
-    for name, value in values.items():
-        is_array = hasattr(value, "tolist") and name in types and not arguments.is_open(types[name])
+    for name in types.keys() & values.keys():
+        value = values[name]
+        is_array = hasattr(value, "tolist") and not arguments.is_open(types[name])
         values[name] = value.tolist() if is_array else _to_plain(value)
     return record.from_values(values, formats)
 
