@@ -331,7 +331,10 @@ class Table(msgspec.Struct, eq=False):
         is_valid[bad_rows] = False
 
     def _report_scores(self, log: Log, score: Floats, n_scored: int, total: int) -> None:
-        """Report scores in ground truth, (n,) with NaN for none, at the first; counts as in `add_to`."""
+        """Report scores in ground truth, (n,) with NaN for none, at the first.
+
+        `n_scored` of the `total` boxes of all files have one.
+        """
         scored_rows = np.flatnonzero(~np.isnan(score))
         if not len(scored_rows):
             return

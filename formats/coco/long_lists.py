@@ -186,9 +186,10 @@ def divide(source: Source, file: str, size: int, units: str) -> tuple[list[Span]
 
 
 def _divide(stream: IO[bytes], length: int, size: int, units: str) -> tuple[list[Span], str] | None:
-    """Divide the list in `stream`, a file of `length` bytes, as `divide` does; raises msgspec's errors.
+    """Divide the list in `stream`, a file of `length` bytes; raises msgspec's errors.
 
-    With the `units` ``auto`` all boxes are decoded: one outside 0..1 means pixels.
+    Returns spans of about `size` bytes and the units of all boxes; None if it is no list of objects. With the
+    `units` ``auto`` all boxes are decoded: one outside 0..1 means pixels.
 
     Each round takes the whole records at the beginning of `text`, which begins at `offset` of the file.
     """

@@ -231,6 +231,7 @@ class Reader:
             total, n_scored = total + tubes.n_boxes, n_scored + tubes.n_scored
         if builder.kind is None and self._result_files:
             builder.kind = "det"
+        # unanimous: if any box lacks a score, all are ground truth, unless the kind is set
         if not decide_kind(builder, n_scored, total, unanimous=True) and self._result_files:
             self._log.report(RESULTS_AS_TRUTH, self._source.path)
             return
@@ -317,7 +318,7 @@ class Reader:
     ) -> None:
         """Put the JSON of a member of the file that is not read in `extra_fields`, to be written again.
 
-        It is counted as unread instead if the builder keeps none, or it is too long; an empty value is not.
+        If the builder keeps none, or it is too long, it is counted as unread, unless its value is empty.
         """
         text = document.read_raw()  # None if not strict JSON
         is_kept = self._builder.keeps_extra and key not in ("videos", "tracks")  # the writer makes these
@@ -415,7 +416,7 @@ class Reader:
     def _add_slowly(self, chunk: Chunk, values: Values, table: Table, fields: Sequence[Field]) -> None:
         """Add a chunk that came as Python values; records with an error are reported, skipped and counted."""
         log, keys = self._log, {field.key for field in fields}
-        rows: list[tuple[Any, ...]] = []  # as `_add_rows` takes them
+        rows: list[tuple[Any, ...]] = []  # index, ids, numbers, turn and flag of each valid record
         extra_rows, unread = ExtraRows(), ExtraRows()
         keeps, shape_keys = self._builder.keeps_extra, table.shape_keys
         all_shape_keys = dict.fromkeys((*SHAPE_KEYS, *shape_keys))
@@ -463,7 +464,7 @@ class Reader:
         *,
         lacks_box: bool,
     ) -> tuple[tuple[Id | None, ...], tuple[float, ...], int]:
-        """Return the ids, the numbers and the flag of a record, as `_add_rows` takes them.
+        """Return four ids (image, category, own, track), box with score and area, and the flag of a record.
 
         Each wrong value is reported, and then the result cannot be used. `keys` are those that are read, and
         the box of a record that `lacks_box` is NaN.
@@ -592,7 +593,7 @@ class Reader:
         reference_ids: NDArray[Any],
         other_readings: Callable[[], list[tuple[str, dict[Id, int]]]],
     ) -> dict[Id, int]:
-        """Return the row of each id as `choose_reading` reads a key.
+        """Return the row of each id of a key, under the reading by which most of them have one.
 
         If the ids are those of the ground truth, the rows of all boxes are set in `table.rows` as well.
         """

@@ -81,7 +81,7 @@ class Frames:
         self._builder = builder
         self._rows: dict[Id, int] = {}  # of videos, by id
         self._frames_of_images: list[tuple[int, Any, int]] = []
-        """Row of an image, the id of its video and its number there."""
+        """Row of an image, ascending, the id of its video and its number there."""
 
     def find_row(self, video: Id | None) -> int:
         """Return the row of a video by its id, -1 for an unknown id or None."""
@@ -103,7 +103,7 @@ class Frames:
         if not self._frames_of_images:
             return
         self.add_other_type((id_ for _, id_, _ in self._frames_of_images), path, log)
-        # The rows rise; images between the first and the last that belong to no video have -1.
+        # Images between the first and the last that belong to no video have -1.
         first_row, last_row = self._frames_of_images[0][0], self._frames_of_images[-1][0]
         n = last_row - first_row + 1
         videos, frames = [-1] * n, [-1] * n
@@ -265,7 +265,7 @@ class TubeReader:
                 self._add_slowly(record, i)
 
     def _add(self, chunk: Chunk, columns: dict[str, Any], boxes: tuple[Any, Any, int]) -> None:
-        """Add the tracks of a chunk and their boxes, which are the result of `_decode_boxes`.
+        """Add the tracks of a chunk and `boxes`: how many each has, (boxes, 6) values, and number outside.
 
         A box without a score gets that of its track, ``confidence`` before ``score``.
         """
@@ -396,7 +396,8 @@ class TubeReader:
     def _add_tracks(self, builder: Builder, video: NDArray[Any], is_valid: NDArray[np.bool_]) -> NDArray[Any]:
         """Add the valid tracks; return (tracks,) their rows in the builder, -1 for the others.
 
-        `video` and `is_valid` are those of `_resolve_ids`. A track without an id is named by its position.
+        `video` (tracks,) are video rows, and `is_valid` too is by track. One without an id is named by its
+        position.
         """
         rows = np.full(len(self._tubes), -1, np.int64)
         for tube_index, (i, _, _, id_, score) in enumerate(self._tubes):

@@ -46,7 +46,7 @@ def find_result_ids(
 
 
 def _find_image_ids(dataset: Dataset, reference: Dataset, log: Log) -> list[Id]:
-    """Return the id of each image in the ground truth, as `find_result_ids` does; 0 if it is not there."""
+    """Return the id of each image in the ground truth, else its stem there; 0 if it is not there."""
     images = reference.images
     id_of_row: list[Id] = [
         stem(name) if id_ == NO_ID else id_
@@ -98,7 +98,7 @@ def encode_results(
 ) -> bytes:
     """Encode the boxes in `rows` as a JSON list of results; `image_ids` and `category_ids` are by row.
 
-    `rle` is as in `_encode_shapes`.
+    `rle` is how masks are written: ``text``, ``list``, or None for text, as in detections of COCO.
     """
     import msgspec
 

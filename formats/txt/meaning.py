@@ -342,7 +342,7 @@ def _find_layout(sides: list[Labels], log: Log, both_text: str) -> Meaning:
     `sides` are one, or the two of an evaluation, and `both_text` is for messages.
     """
     n_boxes = sum(len(side) for side in sides)
-    boxes_of = [side.values for side in sides]
+    boxes_of = [side.values for side in sides]  # (n, 4) of each side
     inverted_rows = [np.flatnonzero((box[:, 2] < box[:, 0]) | (box[:, 3] < box[:, 1])) for box in boxes_of]
     n_inverted = sum(map(len, inverted_rows))
     if n_inverted == 0:
@@ -377,7 +377,7 @@ def _find_coords(sides: list[Labels], log: Log) -> bool | None:
     sides = [side for side in sides if len(side)]
     if not sides:
         return False
-    boxes_of = [side.values for side in sides]
+    boxes_of = [side.values for side in sides]  # (n, 4) of each side
     rows_outside = [np.flatnonzero(~are_all_true((box >= 0) & (box <= 1))) for box in boxes_of]
     if not any(map(len, rows_outside)):
         return True

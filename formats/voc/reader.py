@@ -289,7 +289,8 @@ class Reader:
     def _keep_head(self, form: tuple[bytes, ...], pieces: list[bytes], text: bytes, head: _Head) -> None:
         """Keep the head of a file for `_find_known_head`, if only plain values were read from its `text`.
 
-        `form` and `pieces` are as there. Name, width and height must be in the text once, as they were read.
+        `form` is the text of the file without objects and values, and `pieces` are the split `text`, which is
+        before the objects. Name, width and height must be in it once, as they were read.
         """
         tags, values = pieces[1::3], pieces[2::3]
         width, height = map(str, head.size)

@@ -42,7 +42,10 @@ def find_tracks(source: Source, files: list[str], n_point_numbers: int, *, is_de
 
 
 def _are_tracks(rows: list[tuple[str, list[float]]], parity: int, *, is_det: bool) -> bool:
-    """Whether the last values of rows, each with its file, are track ids; `parity` as in `find_tracks`."""
+    """Whether the last values of rows, each with its file, are track ids.
+
+    `parity` is 1 for rows that end in an id alone, 0 for those that end in a confidence and an id.
+    """
     ids = {(file, row[-1]) for file, row in rows}
     if len(ids) < len(rows) or not all(id_ >= 1 and id_ % 1 == 0 for _, id_ in ids):
         return False

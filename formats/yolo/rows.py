@@ -201,7 +201,7 @@ class ParsedRows:
     def make_corners(self, is_valid: NDArray[np.bool_], box: Floats) -> tuple[Floats, Floats]:
         """Return relative edges (m, 4), and width and height (m, 2), of the m valid boxes.
 
-        `box` (n, 4) is that of `choose_columns`.
+        `box` (n, 4) are centre and size, of outlines left, top, right and bottom.
         """
         box, is_outline = box[is_valid], self.is_outline[is_valid]
         wh = box[:, 2:].copy()
@@ -326,7 +326,7 @@ def _split_rows(
     columns = np.full((n, 5), np.nan)
     is_outline, is_far, is_box = np.zeros((3, n), bool)
     may_be_joined = np.zeros((n, 2), bool)
-    value_parts: list[tuple[NDArray[Any], NDArray[Any], Floats]] = []  # as for `_join_values`
+    value_parts: list[tuple[NDArray[Any], NDArray[Any], Floats]] = []  # rows, how many each has, values
 
     # Rows of boxes, by their number of values. All other rows are outlines.
     for size in dict.fromkeys((5, 6, 5 + n_point_numbers, 6 + n_point_numbers)):
@@ -422,9 +422,10 @@ def _join_values(
 
 
 def _find_track_ids(chunk: Chunk, n_point_numbers: int, track_parities: frozenset[int]) -> Longs:
-    """Return (n,) the track id at the end of each row, `NO_ID` for none; parities as in `_split_rows`.
+    """Return (n,) the track id at the end of each row, `NO_ID` for none.
 
-    A last value that is no whole number from 1 is no id.
+    Rows may end in one if the number of values after box and keypoints is odd or even, as 1 or 0 in
+    `track_parities` says. A last value that is no whole number from 1 is no id.
     """
     track_ids = np.full(len(chunk.first), NO_ID)
     n_extra = chunk.count - 5 - n_point_numbers
