@@ -290,7 +290,7 @@ def _make_tube_dataset(
             file=boxes.file[first_rows],
             line=boxes.line[first_rows],
         ),
-        labels=side.labels.take(np.zeros(0, np.intp)),
+        labels=side.labels.take(np.zeros(0, np.intp)),  # none, as they are of images
     )
 
 

@@ -185,7 +185,8 @@ def run_interval(
         return Interval(min(lowest, value), max(highest, value))
     clipped_value = min(max(value, EDGE), 1 - EDGE)
     log_odds = math.log(clipped_value / (1 - clipped_value))
-    # dp / d(log odds) = p (1 - p), a mean over the replicates: dividing by it makes an error of log odds.
+    # dp / d(log odds) = p (1 - p), a mean over the replicates: dividing by it makes an error of log odds. It
+    # is at least that of a share of `EDGE`, which is about `EDGE` itself.
     slope = max(float(np.mean(defined * (1 - defined))), EDGE)
     margin = t * _estimate_error(defined, n) / slope
     low, high = (1 / (1 + math.exp(min(-(log_odds + sign * margin), FARTHEST))) for sign in (-1, 1))

@@ -282,6 +282,7 @@ def find_corrected_p(comparison: Comparison, run: str, key: str) -> float:
     p_of_run = {d.run: d.interval.p for d in comparison.deltas if d.category is None and d.key == key}
     if len(p_of_run) < 2:
         return p_of_run[run]
+    # By the name of each run; those with the same detections share one.
     standings = {name: s for s in comparison.ranking for name in (s.run, *s.same)}
     pair = [standings[name] for name in (comparison.runs[0].name, run)]
     best = comparison.ranking[0]

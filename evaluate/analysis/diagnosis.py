@@ -126,8 +126,8 @@ def find_cause(
     if statements and best_ap50 < 1.3 * ap50 + LEAST_RISE:  # not far better: nothing is believed
         best_sides, best_ap50, statements, remedy = joined, ap50, [], []
     # Each of these on top of those before, if it helps by itself; it returns the same sides if it cannot.
-    for reading in (_try_one_class, _try_reversed_scores, _try_unique):
-        statement, advice, other_sides = reading(best_sides)
+    for attempt in (_try_one_class, _try_reversed_scores, _try_unique):
+        statement, advice, other_sides = attempt(best_sides)
         other_ap50 = best_ap50 if other_sides is best_sides else _ap50(other_sides)
         # Far higher: by half of itself, or with half as much missing.
         is_far_higher = other_ap50 >= 1.5 * best_ap50 or 1 - other_ap50 <= (1 - best_ap50) / 2
@@ -171,7 +171,7 @@ def _find_constant_readings(sample: Sample) -> Iterator[Reading]:
 
     # Moved boxes: pairs of boxes of about one size, within a factor of 1.35.
     has_like_size = (np.abs(log_size_ratios) < 0.3).all(axis=1)
-    median_side = float(np.sort(gt_wh, axis=None)[gt_wh.size // 2])  # see `_find_median`
+    median_side = float(np.sort(gt_wh, axis=None)[gt_wh.size // 2])  # `numpy.median` imports `numpy.ma`
     centre_offset = _find_densest(centre_offsets[has_like_size], width=0.2 * median_side)
     fix = "correct the export of {whose}"
     if centre_offset is not None and np.abs(centre_offset).max() >= 1:
@@ -457,7 +457,7 @@ def _explain_classes(joined: Joined, det_category: Ints, gt_category: Ints) -> t
     det_classes, row = np.unique(det_category, return_inverse=True)
     gt_classes, column = np.unique(gt_category, return_inverse=True)
 
-    # All by the same number: this shows although each of many classes is seen only once.
+    # All by the same number, in three classes at least: it shows although each of many is seen only once.
     steps = (det_category.astype(np.int64) - gt_category) % n_classes
     step = int(np.bincount(steps).argmax())
     shifted_classes = gt_category[steps == step]

@@ -121,7 +121,9 @@ def _list_scale_readings() -> Iterator[Reading]:
     )
     # A fraction f was read as f * s, with s the width or height; the picture is a square of the longer side L
     # with the image in its middle, so f * L - (L - s) / 2 was meant: (f * s - (1 - s / L) * s / 2) * L / s.
-    letterboxed = _make_scaling(lambda s: _longer_side(s) / s, lambda s: (1 - s / _longer_side(s)) * s / 2)
+    letterboxed = _make_scaling(
+        lambda s: _longer_side(s) / s, shift=lambda s: (1 - s / _longer_side(s)) * s / 2
+    )
     yield Reading("fractions of the letterboxed picture", convert, letterboxed)
     for side in SIDES_OF_NETWORKS:
 
@@ -135,7 +137,7 @@ def _list_scale_readings() -> Iterator[Reading]:
             return size / side
 
         boxed = f"pixels of the letterboxed picture of {side} x {side}"
-        yield Reading(boxed, convert, _make_scaling(resized, border))
+        yield Reading(boxed, convert, _make_scaling(resized, shift=border))
         yield Reading(f"pixels of a picture stretched to {side} x {side}", convert, _make_scaling(stretched))
         yield Reading(f"pixels of a picture whose longer side is {side}", convert, _make_scaling(resized))
 

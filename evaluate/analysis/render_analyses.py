@@ -98,7 +98,8 @@ def _render_confusion(data: Mapping[str, Any], width: int | None) -> Section:
     form = str if of is None else functools.partial(format_percent, form=".1f")
     values = data.get("shares", counts)
     rows = [[category, *row] for category, row in zip([*names, "(background)"], values, strict=True)]
-    table = _fit_confusion(names, rows, form, width or 10**9) if len(names) <= MOST_CLASSES else None
+    most_wide = width or 10**9  # without a width everything fits
+    table = _fit_confusion(names, rows, form, most_wide) if len(names) <= MOST_CLASSES else None
     if table is not None:
         return [Line(title), table]
     pairs = sorted(  # the most frequent first

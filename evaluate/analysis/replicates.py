@@ -64,6 +64,7 @@ class Plan:
                 "have no intervals; use another protocol for these, as voc2012"
             )
         self.n_images, self.n_classes = len(table.images), len(table.classes)
+        # The area ranges that are computed, as positions in `rules.areas`.
         self.areas = list(range(len(rules.areas))) if areas and rules.metric == "ap" else [0]
         self.pooled = rules.metric == "pooled"
         self.lower_keys = lower_keys(rules)
@@ -205,7 +206,7 @@ class Plan:
         frequency = np.array(self.table.matches.frequency)
         summary = {}
         for key, (kind, column, area) in select_quantities(self.rules, self.areas).items():
-            if kind == "recall":
+            if kind == "recall":  # of these `area` is a range's number, of AP its position in the plan
                 values = recall[column, area]
             elif kind == "frequency":
                 # "APr" is of the classes with the frequency "r".
@@ -403,7 +404,7 @@ class _Ranking:
     def __init__(self, table: Table, *, pooled: bool) -> None:
         matches = table.matches
         if pooled:
-            # As `rank_pooled`: of equal scores by class, image and input.
+            # Those of classes with ground truth by score, equal ones by class, image and input.
             rows = np.flatnonzero((table.n > 0)[table.category])
             rows = rows[np.lexsort((matches.row[rows], table.image[rows], table.category[rows]))]
             rows = rows[np.argsort(-table.score[rows], kind="stable")]

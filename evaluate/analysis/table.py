@@ -49,8 +49,8 @@ def find_hits(table: Table, area: int, threshold: int) -> tuple[Mask, Mask]:
 
 def find_fp_if_unmatched(table: Table, area: int) -> Mask | None:
     """Return (n,) whether a detection that matches nothing is a false positive; None if all are."""
-    live = table.matches.fp_if_unmatched
-    if live is None:
+    fp_bits = table.matches.fp_if_unmatched  # a bit for each area range
+    if fp_bits is None:
         return None
-    mask: Mask = live & AreaBits(1 << area) != 0
+    mask: Mask = fp_bits & AreaBits(1 << area) != 0
     return None if mask.all() else mask

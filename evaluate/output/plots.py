@@ -230,7 +230,7 @@ def _draw_all_curves(result: Result) -> Figure:
             envelope = np.maximum.accumulate(curve.precision[::-1])[::-1]
             indices = np.searchsorted(curve.recall, points)
             mean += np.append(envelope, 0.0)[indices]  # 0 beyond the last recall
-        else:
+        else:  # no true positive: precision falls to 0 at recall 0
             x, y = np.zeros(2), np.array([1.0, 0.0])
         ap = _get_ap(result, [row.name for row in result.classes].index(name))
         _draw_class_line(axes, x, y, n, len(names), f"{format_percent(ap)}  {_shorten_name(name)}")

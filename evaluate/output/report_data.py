@@ -167,6 +167,7 @@ class ReportData(msgspec.Struct, frozen=True, eq=False):
         is_false = (self.kind > 0) & (self.kind < len(KINDS) - 1)  # between true positives and ignored ones
         last_false = np.full(len(self.images), -1, np.int64)
         np.maximum.at(last_false, detections.image[is_false], self.level[is_false])
+        # The level up to which each object is found; the row -1 reads the last level, which is replaced.
         det_row = truth.found_by[truth.counts]
         last_level_of_object = np.where(det_row >= 0, self.level[det_row] if len(self.level) else -1, -1)
         last_all_found = np.full(len(self.images), n_levels, np.int64)
@@ -416,6 +417,7 @@ def _choose_pairs(pairing: Pairing, level: Longs) -> Iterator[tuple[Longs, Longs
     choice_group, top = np.divmod(keys[first_of_runs(keys)], n_levels)
     low = np.zeros_like(top)
     low[1:] = np.where(choice_group[1:] == choice_group[:-1], top[:-1] + 1, 0)
+    # Of detections and of objects: the number of each pair's box in its group, and how many a group has.
     boxes = [_number_in_group(group, box) for box in (det, gt)]
 
     # Some choices at a time, with the pairs of their groups.
