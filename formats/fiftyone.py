@@ -293,7 +293,7 @@ def _read_outline(box: Row, size: Size, _: None) -> None:
     category, point_lists, location = box.category("label"), box.array("points"), box.location / "points"
     # Each part gets a key, "0", "1", ..., since `points` reads the points under a key.
     point_list_of_key = {str(i): points for i, points in enumerate(point_lists)}
-    lists = Item(box.reader, point_list_of_key, location, box.origin, box.line, box)
+    lists = Item(box.reader, point_list_of_key, location, box.origin, box.line, row=box)
     least_points = 1 if len(point_lists) > 1 else 3  # short parts are left out, with a warning
     outlines = [[to_pixels(point, size) for point in lists.points(key, least_points)] for key in lists.record]
     score, attributes = box.score("confidence"), box.object("attributes", optional=True)
@@ -319,7 +319,7 @@ def _read_keypoints(box: Row, size: Size, _: None) -> None:
     pairs = zip(raw_points, is_unknown, strict=True)
     # With numbers in the place of unknown points, `points` finds only true faults.
     filled_points = [[0, 0] if is_missing else point for point, is_missing in pairs]
-    item = Item(box.reader, {"points": filled_points}, box.location, box.origin, box.line, box)
+    item = Item(box.reader, {"points": filled_points}, box.location, box.origin, box.line, row=box)
     known_points = item.points("points", n_min=1)
     scores, attributes = box.get("confidence"), box.object("attributes", optional=True)
     if not isinstance(scores, list):

@@ -502,6 +502,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: SuperannotateOptions) -
     if not check_classes(dataset, log) or not is_writable or not files:
         return
     class_ids = {name: i for i, name in enumerate(classes, 1)}
+    # Groups are from 1, and 0 is none.
     for name, image in zip(log.track(files, "writing"), iter_group_images(dataset, group_min=1), strict=True):
         instances = [
             {

@@ -293,7 +293,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: GroupSplitOptions) -> N
     flag_names, tag_names = sorted(FLAG_NAMES), set[str]()
     texts = []
     kinds: dict[str, set[str]] = {}
-    for image in iter_group_images(dataset, group_min=1):
+    for image in iter_group_images(dataset, group_min=1):  # group 0 is none
         objects = []
         for box in image.boxes:
             flags = box.list_flags(flag_names)

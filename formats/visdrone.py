@@ -138,6 +138,7 @@ def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -
         names, list_path = list(CLASSES), "VisDrone"
     elif names is not None:
         names = [IGNORED, *names]
+    # A given list (`in_order`) adds all its classes, the official one those that boxes have.
     rows, has_known_class = labels.find_numbered(category, is_valid, names, in_order=is_listed)
     if names is not None:
         is_unknown = is_valid & ~has_known_class

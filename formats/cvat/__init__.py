@@ -151,7 +151,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: CvatOptions) -> N
     texts = to_decimals(boxes.xyxy[order].ravel())  # four for each box
     scores = to_decimals(boxes.score[order]) if dataset.kind == "det" else []
     category, flags = boxes.category[order].tolist(), boxes.flags[order].tolist()
-    groups = number_groups(boxes, group_min=1)[order].tolist()
+    groups = number_groups(boxes, group_min=1)[order].tolist()  # 0 for none
     start = 0
     for i, (text, width, height, split) in enumerate(
         zip(images.name, images.width.tolist(), images.height.tolist(), images.split, strict=True)
@@ -336,7 +336,7 @@ class _Writer:
         self.scores = to_decimals(boxes.score) if dataset.kind == "det" else []
         self.flags = boxes.flags.tolist()
         self.category = boxes.category.tolist()
-        self.groups = number_groups(boxes, group_min=1).tolist()
+        self.groups = number_groups(boxes, group_min=1).tolist()  # 0 for none
         self.order = np.lexsort((self.frame[boxes.image], ids, video[boxes.image]))  # the last key goes first
         video_of_box = video[boxes.image][self.order]
         # rows video_starts[v] to video_starts[v + 1] of `order` are the boxes of video v

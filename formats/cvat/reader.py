@@ -293,7 +293,7 @@ class Reader:
             self.builder.skipped += 1
             return
 
-        # What is lost where only the box is read.
+        # What is lost where only the box is read, as of a shape that is not wanted or has no value.
         if tag == "skeleton":
             self.gather.around_points += 1  # its box is that around its keypoints
             self.builder.extras.update(() if wants_shapes else ("keypoints",))
@@ -435,7 +435,7 @@ class Reader:
             if columns.size:
                 x, y, x2, y2 = (int(n) for n in (columns[0], rows[0], columns[-1] + 1, rows[-1] + 1))
                 edges = left + x, top + y, left + x2, top + y2
-            if not self.builder.wants or min(self.size) < 1:
+            if not self.builder.wants or min(self.size) < 1:  # a mask needs the size of its image
                 return edges, Drawn()
             return edges, Drawn("mask", encode_in_image(pixels, int(left), int(top), *self.size))
         except BadMask as e:

@@ -364,6 +364,7 @@ def _add_classes(
         if CLASSES[1] not in names:
             names.append(CLASSES[1])
         position = np.where(lacks_class, names.index(CLASSES[1]), position)
+    # A given list (`in_order`) adds all its classes, the official one those that boxes have.
     category_rows, has_class = labels.find_numbered(
         position, is_valid & (position != 0), names, in_order=bool(classes.path)
     )
