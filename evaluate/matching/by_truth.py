@@ -94,7 +94,7 @@ def match_by_truth(
     is_eligible = ~is_small & ~is_covered & is_evaluated[detections.category]
 
     candidates = _find_candidates(sides, protocol, np.flatnonzero(~is_region), is_outside, is_small, iou_min)
-    similarity = _measure_similarities(truth, detections, candidates)
+    similarity = _measure_similarities(truth, detections, candidates)  # in the order of `candidates`
     n_objects = np.stack([np.bincount(truth.category[rows], minlength=n_classes) for rows in is_counting])
 
     # First with all scores: each object takes its detection of the highest score. Bit a of a word of

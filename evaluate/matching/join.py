@@ -477,6 +477,7 @@ def _check_scores(detections: Dataset, log: Log, summary: DetectionSummary) -> N
         largest = Trusted(f"{high:g}")
         log.report(PERCENT, path, line=line, pointer=pointer, n=summary.above_one, total=n, value=largest)
     lowest_fraction = low / 100 if summary.in_percent else low  # above 100 scores are no probabilities
+    # One or two detections tell nothing of how all are scored.
     if n >= 3 and lowest_fraction >= FILTERED and high <= 100:
         log.note(
             f"all {n} detections score at least {low:g}: they look already filtered, which lowers "

@@ -115,7 +115,7 @@ def _drop_classes_without_points(joined: Joined, truth: Dataset, detections: Dat
     # The detections first: the second pass resets the classes of the ground truth, which decides about them.
     for side, table in ((detections, joined.detections), (truth, joined.truth)):
         has_points[joined.truth.category] = False
-        # (classes of the dataset,) -> (joined boxes,) by their class there -> (joint classes,).
+        # The joint classes of the joined boxes whose class in the dataset has points.
         has_points[table.category[find_classes_with_points(side)[side.boxes.category[table.row]]]] = True
     if has_points.all() or not has_points[joined.truth.category].any():
         return joined
@@ -176,7 +176,7 @@ def adapt_to_shapes(
             if side.boxes.shapes is None and len(side):
                 log.note(f"no box of the {side_name} is oriented: they are compared as upright rectangles")
         joined = replace(joined, detections=_fill_areas(joined, joined.detections, iou_type))
-    elif np.isnan(joined.detections.area).any() and len(rules[0].areas) > 1:  # areas decide something
+    elif np.isnan(joined.detections.area).any() and len(rules[0].areas) > 1:  # sizes are told apart
         log.note(f"{BOX_AREAS} ({spell_setting('boxes=shapes', 'det')})")
     return replace(joined, truth=_fill_areas(joined, joined.truth, iou_type)), list(rules)
 

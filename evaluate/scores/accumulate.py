@@ -274,9 +274,8 @@ def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> 
             for m, cap in enumerate(rules.caps):
                 n_hits = counted.tp if cap == rules.max_dets else _count_within_cap(counted, hit_rank, cap)
                 recall[m, t, a] = share(n_hits, npos[:, a])
-    if (
-        matches.curves is not None
-    ):  # (precision or similarity, areas, classes, limits): R40 is without limit 0
+    # `Matches.curves` is (precision or similarity, areas, classes, limits); R40 is without limit 0.
+    if matches.curves is not None:
         ap[0] = matches.curves[0, :, class_slice, 1:].mean(axis=-1)
     if rules.detected_only:  # a class whose ground truths are all ignored has an AP of 0, not NaN
         ap[0, 0, (npos[:, 0] == 0) & (matches.gt_ignored[class_slice] > 0)] = 0
@@ -502,7 +501,7 @@ def class_keys(rules: Protocol) -> tuple[str, ...]:
 def _make_nan_averages(rules: Protocol, frequency: NDArray[np.str_] | None = None) -> dict[str, float]:
     """Return the averages of a protocol without any numbers, all NaN: only their keys are of use."""
     undefined = np.full((len(rules.ious), len(rules.areas), 1), math.nan)
-    recall = np.stack([undefined] * max(len(rules.caps), 1))
+    recall = np.stack([undefined] * max(len(rules.caps), 1))  # (caps, thresholds, areas, classes)
     if rules.apart:
         return _summarize_apart(rules, undefined, recall, mean_of_defined)
     return _compute_averages(rules, undefined, recall, mean_of_defined, frequency)

@@ -149,7 +149,8 @@ class PrecisionReader:
         """(classes,) average precision, NaN without ground truth."""
         average: Floats
         if self.reading == "between":
-            return compute_areas_between(counted.category, counted.at_positives()[1], self.npos)
+            _, n_false = counted.at_positives()
+            return compute_areas_between(counted.category, n_false, self.npos)
         if self.points is not None:
             precision_at_points = self.read_at_points(counted)
             average = (

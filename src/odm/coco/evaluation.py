@@ -464,7 +464,7 @@ def _find_partner(ious: Array, threshold: float, is_free: Array, ignored: Array)
     """Return the ground truth that a detection matches, -1 if none: the last of the highest IoU. In the
     arrays those that count come before the `ignored` ones, which are taken only if no other can be.
     """
-    best_iou, match = min(threshold, 1 - 1e-10), -1
+    best_iou, match = min(threshold, 1 - 1e-10), -1  # perfect boxes reach a threshold of 1
     for g in np.flatnonzero(is_free).tolist():
         if match > -1 and not ignored[match] and ignored[g]:
             break
