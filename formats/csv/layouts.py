@@ -251,7 +251,7 @@ def find_layout(text: str, options: CsvOptions | None) -> Layout | HeaderFaults 
         return None
     if options is not None and options.sep is not None:
         explicit_sep = options.sep
-    explicit = (options and options.columns) or {}
+    explicit = (options and options.columns) or {}  # names of columns by role
     candidates = (explicit_sep,) if explicit_sep else _SEPARATORS
     best_faults: HeaderFaults | None = None
     for sep in candidates:

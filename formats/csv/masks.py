@@ -33,6 +33,7 @@ class ObjectMasks:
 
     def __init__(self, source: Source, builder: Builder, log: Log) -> None:
         self._source, self._builder, self._log = source, builder, log
+        # Of all masks: PNG files; keys and edges, an array for each `add`; path and line in the table.
         self._names: list[str] = []
         self._keys: list[Longs] = []
         self._edges: list[Floats] = []
