@@ -100,6 +100,7 @@ def drop_left_out(dataset: Dataset, left_out: LeftOut, other_side: Dataset) -> D
         return dataset
     other_stems = {stem(name) for name in other_side.images.name}
     names = [stem(name) for name in dataset.images.name]
+    # `stems` are names of whole files: a format with a file for each image names the image by it.
     is_dropped = [
         name not in other_stems and (name in left_out.images or name.rpartition("/")[2] in left_out.stems)
         for name in names

@@ -271,7 +271,9 @@ def set_rule(
     unless: tuple[str, ...] = (),
     explains: Code | None = None,
 ) -> Callable[[Callable[[DerivedColumns], SetFindings]], SetRule]:
-    """Decorate a function as the rule about the dataset for a code, as `box_rule` does; see `SetRule`."""
+    """Decorate a function as the rule about the dataset for a code, declared or made here of its name,
+    severity, message template, advice and explanation; for the keywords see `SetRule`.
+    """
     rule_code = code if isinstance(code, Code) else Code(code, severity, template, advice, explanation)
     return lambda find: SetRule(rule_code, find, needs, validate_only, unless, explains)
 

@@ -141,7 +141,7 @@ def _collect_boxes(agreement: Agreement) -> _DrawnBoxes:
     lengths = [len(group) for group in groups]
     is_of_a = np.repeat([False, True, True, False], lengths)
     dataset_row = np.concatenate([group.row for group in groups])
-    pair_kind = np.where(has_other_class, "FN", "OT")
+    pair_kind = np.where(has_other_class, "FN", "OT")  # styles of `KINDS`: another class, agreed
     n_unpaired = len(only_a) + len(only_b)
     return _DrawnBoxes(
         image=np.concatenate([group.image for group in groups]),

@@ -84,7 +84,7 @@ class Page(msgspec.Struct, frozen=True, eq=False):
 
 
 def check_target(target: str, *, overwrite: bool = False, sources: Sequence[str] = ()) -> None:
-    """Check that a report can be written to `target`; parameters as of `write`.
+    """Check that a report can be written to `target`, which must not replace or lie in one of `sources`.
 
     Raises
     ------

@@ -68,7 +68,7 @@ def validation_page(
     for issue, (_, _, image) in zip(issues, subjects, strict=False):
         if image >= 0:
             weight[image] += 1 if issue.severity == "warning" else HEAVY
-    shown = ShownImages(len(names), weight, [], images)
+    shown = ShownImages(len(names), weight, [], images)  # []: by their weight alone
     box_columns = [
         make_box_columns(d, shown.place_boxes(side.number[d.boxes.image], d.boxes.xyxy))
         for d, side in zip(datasets, sides, strict=True)
