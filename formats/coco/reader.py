@@ -333,6 +333,7 @@ class Reader:
         Classes are needed where there are boxes; annotations that are not needed only give a warning.
         """
         needs = self._dialect.needs
+        # "": no box refers to the ids of annotations
         for key, id_key in (("images", "image_id"), ("annotations", ""), ("categories", "category_id")):
             if key not in present and (key in needs or (key == "categories" and table.n_records)):
                 self._log.report(MISSING_KEY, table.path, value=key)

@@ -185,7 +185,7 @@ class Values:
         *,
         count: bool,
     ) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield the entries of a chunk that came as Python values, as `read_entries` does."""
+        """Yield index and read values of each object in a chunk of Python values, as `read_entries` does."""
         keys = {field.key for field in fields}
         kept_keys = self.dialect.kept_keys
         count &= extra_rows is None  # kept keys are not lost
