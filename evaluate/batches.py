@@ -97,7 +97,7 @@ class ImageBoxes(msgspec.Struct, frozen=True, eq=False):
         contents = [table[start:stop].tobytes() for start, stop in itertools.pairwise(row_starts.tolist())]
         if not len(self.n_values):
             return contents
-        values_before = np.append(0, np.cumsum(self.n_values))  # each box, in `shape`
+        values_before = np.append(0, np.cumsum(self.n_values))  # how many before each box, in `shape`
         value_starts = values_before[row_starts].tolist()  # of each image, and the end of the last
         shapes = (self.shape[start:stop].tobytes() for start, stop in itertools.pairwise(value_starts))
         return [content + shape for content, shape in zip(contents, shapes, strict=True)]

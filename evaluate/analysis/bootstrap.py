@@ -217,7 +217,7 @@ def delta_interval(
     margin = _approximate_t((1 + level) / 2, n) * error
     n_above, n_below = int((defined > 0).sum()), int((defined < 0).sum())
     n_better = n_below if lower_is_better else n_above
-    # The least two-sided p value that n draws can show, where none is on the other side: 2 (0 + 1) / (n + 1).
+    # The least two-sided p value that B draws can show, if none is on the other side: 2 (0 + 1) / (B + 1).
     smallest_p = 2 / (len(defined) + 1)
     p = smallest_p if delta else 1.0  # without an error, as all draws have one difference
     if error:

@@ -185,7 +185,8 @@ class Plan:
         else:
             summary = self._compute_summary(weights, npos, ap, present)
         class_ap = {
-            key: ap[0].mean(axis=0) if t < 0 else ap[0, t] for key, t in list_class_keys(self.rules).items()
+            key: ap[0].mean(axis=0) if t < 0 else ap[0, t]  # t: number of the threshold, -1 = the mean of all
+            for key, t in list_class_keys(self.rules).items()
         }
         return Replicates(summary, class_ap)
 

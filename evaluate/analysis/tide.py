@@ -88,9 +88,10 @@ def tide(table: Table, overlaps: Overlaps, *, points: Floats | None = None) -> T
     def measure_gain(
         is_ranked: Mask, is_tp: Mask, category: Longs | None, npos: Longs
     ) -> tuple[float, Floats]:
-        """Return how far the mean AP is above `mean_ap`, and (classes,) each AP above `class_ap`, both below.
+        """Return how far the mean AP rises above `mean_ap`, and (classes,) each AP above that in `class_ap`.
 
-        The parameters are those of `_Aps.compute`: without a `category` no detection changes its class.
+        Both are from before any fix. The parameters are those of `_Aps.compute`: without a `category` no
+        detection changes its class.
         """
         ap = aps.compute(is_ranked, is_tp, category, npos)
         ap[~has_truth] = np.nan
