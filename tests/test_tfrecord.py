@@ -222,6 +222,17 @@ def test_pictures_are_written_byte_by_byte_and_in_parts(pictures):
     assert (len(back), back.images.width.tolist(), log.counts) == (3, [64] * 3, {})
 
 
+@pytest.mark.parametrize(("options", "holds_pictures"), [
+    ({}, True), ({"pictures": True}, True), ({"pictures": None}, True), ({"pictures": False}, False),
+    ({"pictures": "false"}, False),
+])  # fmt: skip
+def test_a_switch_that_is_on_by_default_can_be_off(pictures, options, holds_pictures):
+    odm.convert(
+        pictures / "in.csv", pictures / "out", to="tfrecord", images=str(pictures / "images"), **options
+    )
+    assert (b"image/encoded" in (pictures / "out/data.tfrecord").read_bytes()) == holds_pictures
+
+
 def test_a_picture_that_is_missing_among_others_is_named(pictures):
     (pictures / "images/b.png").unlink()
     with pytest.raises(DataError, match="tfrecord-picture-unknown"):

@@ -83,8 +83,8 @@ def verb(record: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T]]
 def from_keywords(record: type[O], keywords: Mapping[str, Any]) -> O:
     """Make a record of keywords and check them all; options of formats become its ``formats``, by side.
 
-    An option of a format that is None or False is left out. Raises UsageError for a keyword that does not
-    exist or a value of a wrong type.
+    An option of a format that is None, or a switch that is off as by default, is left out. Raises UsageError
+    for a keyword that does not exist or a value of a wrong type.
     """
     # COCO's dictionaries become files in memory first, so that options that take a path take them, too.
     values = {name: _put_in_memory(value) for name, value in keywords.items()}
@@ -100,7 +100,7 @@ def from_keywords(record: type[O], keywords: Mapping[str, Any]) -> O:
         if option_name not in type_of_option or not record.takes_formats:
             raise UsageError(f"{record.verb} has no option {name!r}{hint(name, [*fields, *type_of_option])}")
         arguments.check(name, value, type_of_option[option_name] | None)
-        if value is not None and value is not False:
+        if value is not None and not (value is False and _is_off_by_default(option_name)):
             formats[side][option_name] = _to_plain(value)
     types = record.types()
     # Arrays become lists, except where a table or other data is an argument (an open type).
@@ -118,6 +118,12 @@ def _collect_option_types() -> dict[str, Any]:
         for spec in option_specs(format_.options):
             type_of_option[spec.name] = type_of_option.get(spec.name, str) | spec.type
     return type_of_option
+
+
+def _is_off_by_default(name: str) -> bool:
+    """Whether an option of formats is a switch that is off by default in each format that has it."""
+    specs = (spec for format_ in FORMATS.values() for spec in option_specs(format_.options))
+    return all(spec.default is False for spec in specs if spec.name == name)
 
 
 def _put_in_memory(value: Any) -> Any:
