@@ -38,6 +38,7 @@ from odm.converters.writing import (
     TargetFields,
     bad_rows,
     build_write_error,
+    check_holds_pictures,
     check_parts,
     merge_loaded,
     open_ledger,
@@ -98,6 +99,7 @@ def write_tables(
         raise build_write_error(log, target)
     format_options, pictures = split_picture_options(options, target, format_)
     parsed_options = make_options(format_, format_options)
+    check_holds_pictures(format_, parsed_options, pictures)
     loaded, name = Loaded(settle(dataset), format_), format_.adapted(parsed_options).name
     ledger = open_ledger(loaded, name, dry_run=fields.get("dry_run", False))
     ledger.source_format = "tables"
@@ -165,9 +167,9 @@ def convert(
     if not to:
         log.note(f"{printable(target)}: written as {to_format.name}, from its suffix")
     settings = choose_options(to_format, to_options or {}, shared, "write")
+    check_holds_pictures(to_format, settings, pictures)
     output = open_output(target, to_format, overwrite=overwrite, dry_run=True)  # only looked at
-    if selection.divides:
-        check_parts(selection, output, to_format.adapted(settings))
+    check_parts(selection, output, to_format.adapted(settings))
     # Read, check and merge the sources. Shapes to be changed are read; boxes to be clipped may lie outside.
     common = Request(
         path="", shared=shared, kind=kind, encoding=encoding, max_size=max_size, follow_links=follow_links,

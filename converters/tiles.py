@@ -227,7 +227,8 @@ def _make_tile_images(images: Images, tiles: _Tiles, sizes: Longs) -> tuple[Imag
         names.append(f"{stem(name)}{suffix}{name[len(stem(name)) :]}")
         paths.append(f"{path}/{suffix}{os.path.splitext(path)[1]}" if path else "")
         if path:
-            cuts[paths[-1]] = path, (left, top, left + width, top + height)
+            share = width * height / float(sizes[i].prod())
+            cuts[paths[-1]] = path, (left, top, left + width, top + height), share
     source_images = images.take(tiles.image)
     return replace(
         source_images, name=tuple(names), path=tuple(paths), width=freeze(tiles.width.astype(np.int32)),
@@ -409,9 +410,12 @@ def _unlabel_outside(boxes: Boxes, limit: Longs, ledger: Ledger) -> Boxes:
 
 
 class Cuts:
-    """Cuts the pictures of tiles: knows the image file and the window of each, by the path of the tile."""
+    """Cuts the pictures of tiles: knows the image file and the window of each, by the path of the tile.
 
-    def __init__(self, windows: dict[str, tuple[str, tuple[int, int, int, int]]]) -> None:
+    The third value of `windows` is the share of the image file's area that a tile has.
+    """
+
+    def __init__(self, windows: dict[str, tuple[str, tuple[int, int, int, int], float]]) -> None:
         self._windows = windows
         self._open: tuple[str, Any] = ("", None)
         self._faults: dict[str, str] = {}
@@ -420,13 +424,21 @@ class Cuts:
     def __contains__(self, path: object) -> bool:
         return path in self._windows
 
+    def __len__(self) -> int:
+        return len(self._windows)
+
+    def find_source(self, path: str) -> tuple[str, float]:
+        """Return the image file of a tile, and the share of its area that the tile has."""
+        source, _, share = self._windows[path]
+        return source, share
+
     def picture(self, path: str) -> bytes:
         """The bytes of a tile in the format of its source; none if unreadable, which is kept for `check`."""
         from PIL import ImageOps
 
         from odm.pictures import open_picture
 
-        source, window = self._windows[path]
+        source, window, _ = self._windows[path]
         target = io.BytesIO()
         if source in self._faults:
             return b""

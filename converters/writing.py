@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from odm import checks
+from odm import arguments, checks
 from odm.codes import NO_SIZE, NOTHING_TO_PUT
 from odm.converters.edit import Edits, apply_edits, drop_emptied, write_underscores
 from odm.converters.ledger import Ledger, drop_unsupported, format_losses
@@ -26,7 +26,7 @@ from odm.converters.shapes import AsShapes, fit, report_too_large, suggest_shape
 from odm.converters.skipping import LeftOut, drop_images
 from odm.converters.tiles import Cuts, Tiling, check_reference, cut, join
 from odm.files import Output
-from odm.formats import Format, option_specs
+from odm.formats import Format, option_specs, parse_bool
 from odm.inputs import folder_of, is_within
 from odm.issues import (
     Code,
@@ -41,6 +41,7 @@ from odm.issues import (
     printable,
     shorten,
     spell,
+    spell_setting,
 )
 from odm.names import BAD_NAME, SIZES_FILE, refuse_name, stem
 from odm.tables import Dataset, Longs, SourceFile, distinct, region_classes
@@ -310,10 +311,11 @@ def _note_uncut(output: Output, format_: Format, target: Target, log: Log) -> No
     has_option = hasattr(target.options, "copy_images")
     if target.pictures == "copy" or getattr(target.options, "copy_images", False):
         return
+    is_holder = format_.pictures is None and not has_option  # its own files hold the pictures that are known
+    if is_holder and (output.cuts or not getattr(target.options, "pictures", True)):
+        return
     if output.single:
         reason = f"{printable(target.path)} is one file; for both name a folder, with {spell('images')} DIR"
-    elif not has_option and format_.pictures is None:
-        reason = f"{format_.name} has no place for them"
     else:
         reason = f"{spell('images')} DIR says where they are"
     log.note(f"labels are cut into tiles, image files are not: {reason}")
@@ -398,7 +400,9 @@ def _complete_splits(dataset: Dataset, holder: Format, ledger: Ledger, log: Log)
 
 
 def check_parts(selection: Selection, output: Output, format_: Format) -> None:
-    """Raise UsageError if the target cannot hold the requested parts."""
+    """Raise UsageError if the target cannot hold the requested parts, where there are any."""
+    if not selection.divides:
+        return
     holds_parts = "split" in format_.keeps and not format_.split_is_file and selection.folds is None
     if output.single and not holds_parts:
         noun = "folds" if selection.folds is not None else "parts"
@@ -464,8 +468,10 @@ def _write_pieces(
                 piece_log = output_log.fresh()
                 piece_output = output.below(folder) if folder else output
                 try:
+                    if target.pictures and format_.pictures is None and _report_unknown(piece, piece_log):
+                        continue
                     write(piece, piece_output, piece_log, target.options)
-                    if target.pictures and not piece_log.errors:
+                    if target.pictures and format_.pictures is not None and not piece_log.errors:
                         _put_images(piece, piece_output, f"{format_.pictures}/", target.pictures, piece_log)
                     # Sizes are not read from what links lead to, so a file beside the links has them.
                     links = getattr(target.options, "link_images", False)  # an option of the format's own
@@ -497,21 +503,30 @@ def split_picture_options(
     empty.
 
     With `tiled`, tiles are copied if the option ``images`` says where the pictures are. Raises UsageError if
-    pictures are to be both copied and linked, or the target is one file.
+    pictures are to be both copied and linked, the target is one file, or its own files hold the pictures and
+    these are to be linked.
     """
     format_options = {name.replace("-", "_"): value for name, value in options.items()}
+    for name in _ACTIONS:
+        if name in format_options:
+            format_options[name] = _parse_switch(name, format_options[name])
     if tiled and format_options.get("link_images"):
         raise UsageError(f"{spell('tile')}: tiles are cut from pictures, so they cannot be linked")
     has_option = any(spec.name == "copy_images" for spec in option_specs(format_.options))
     if tiled and format_options.get("images") and (has_option or format_.pictures is not None):
         format_options["copy_images"] = format_options.get("copy_images", not _is_single(target, format_))
-    if has_option:
-        return format_options, ""  # the format itself puts them there
-    actions = [action for action in ("copy", "link") if format_options.pop(f"{action}_images", False)]
+    actions = [action for name, action in _ACTIONS.items() if format_options.get(name)]
     if len(actions) == 2:
         raise UsageError(f"{spell('copy_images')} and {spell('link_images')}: use one of them")
+    if has_option:
+        return format_options, ""  # the format itself puts them there
+    for name in _ACTIONS:
+        format_options.pop(name, None)
+    verb = actions[0] if actions else ""
     # A format without a place for pictures (None) holds them in its own files, as TFRecord does.
-    verb = actions[0] if actions and format_.pictures is not None else ""
+    if verb == "link" and format_.pictures is None:
+        reason = f"{format_.name} holds pictures in its own files"
+        raise UsageError(f"{spell('link_images')}: {reason}; use {spell('copy_images')}")
     if verb and _is_single(target, format_):
         raise UsageError(
             f"{printable(target)}: one file cannot hold the pictures of {spell(f'{verb}_images')}; name a "
@@ -520,18 +535,35 @@ def split_picture_options(
     return format_options, verb
 
 
+_ACTIONS = {"copy_images": "copy", "link_images": "link"}
+"""How image files are put beside the labels, by option."""
+
+
+def _parse_switch(name: str, value: Any) -> bool:
+    """Parse the value of an option that is on or off; None is off. Raises UsageError for any other value."""
+    if isinstance(value, str):
+        try:
+            return parse_bool(value)
+        except ValueError as e:
+            raise UsageError(f"{name}={value}: {e}") from None
+    arguments.check(name, value, bool | None)
+    return bool(value)
+
+
+def check_holds_pictures(format_: Format, options: Any, verb: str) -> None:
+    """Raise UsageError if pictures are to be copied (`verb`) into files that by `options` hold none."""
+    if verb and format_.pictures is None and not getattr(options, "pictures", True):
+        raise UsageError(f"{spell('copy_images')} and {spell_setting('pictures=false')}: use one of them")
+
+
 def _put_images(dataset: Dataset, output: Output, folder: str, action: str, log: Log) -> None:
     """Put the file of each image, under its name, into `folder`; if one is absent, put none and report it.
 
     `action` is ``copy`` or ``link``.
     """
-    images = dataset.images
-    rows_without_path = [row for row in range(len(images)) if not images.path[row]]
-    if rows_without_path:
-        names = Trusted(listed([images.name[row] for row in rows_without_path]))
-        location = dataset.image_place(rows_without_path[0])
-        log.report(NOTHING_TO_PUT, location, n=len(rows_without_path), total=len(images), names=names)
+    if _report_unknown(dataset, log):
         return
+    images = dataset.images
     path_by_name = {  # a name without an extension gets that of its file
         folder + (name if stem(name) != name else name + os.path.splitext(path)[1]): path
         for name, path in zip(images.name, images.path, strict=True)
@@ -539,6 +571,17 @@ def _put_images(dataset: Dataset, output: Output, folder: str, action: str, log:
     if output.plan(list(path_by_name), owners=list(path_by_name), log=log):
         for name, path in log.track(list(path_by_name.items()), "pictures"):
             (output.copy if action == "copy" else output.link)(name, path)
+
+
+def _report_unknown(dataset: Dataset, log: Log) -> bool:
+    """Report the images whose file is not known in one issue, and return whether there are any."""
+    images = dataset.images
+    rows_without_path = [row for row in range(len(images)) if not images.path[row]]
+    if rows_without_path:
+        names = Trusted(listed([images.name[row] for row in rows_without_path]))
+        location = dataset.image_place(rows_without_path[0])
+        log.report(NOTHING_TO_PUT, location, n=len(rows_without_path), total=len(images), names=names)
+    return bool(rows_without_path)
 
 
 def _format_sizes(dataset: Dataset) -> bytes:

@@ -21,6 +21,7 @@ from odm.formats._contract import (
     make_options,
     option,
     option_specs,
+    parse_bool,
 )
 from odm.formats._signs import FLAGS, READ_ONLY, SIGNS
 from odm.issues import Log, UsageError, hint, printable, spell
@@ -43,6 +44,7 @@ __all__ = [
     "make_options",
     "option",
     "option_specs",
+    "parse_bool",
 ]
 
 

@@ -266,6 +266,9 @@ def test_linked_pictures_of_splits_are_read_again_with_their_sizes(tmp_path, mon
     assert (images.width.tolist(), images.height.tolist()) == ([40, 40], [30, 30])
 
 
+SIZES = ("--image-size", "40x30")
+
+
 def test_pictures_and_one_file_or_both_ways_or_none(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     Path("photos").mkdir()
@@ -285,9 +288,25 @@ def test_pictures_and_one_file_or_both_ways_or_none(tmp_path, monkeypatch, capfd
             "pictures were not added (use --link-images",
         ),
         (("out2", "--to", "tfrecord", "--copy-images"), 0, ""),
+        (
+            ("out3", "--to", "tfrecord", "--link-images"),
+            2,
+            "tfrecord holds pictures in its own files; use --copy-images",
+        ),
+        (("out3", "--to", "tfrecord", "--copy-images", "-O", "pictures=false"), 2, "use one of them"),
+        (("out3", "--to", "yolo", "--copy-images", "--link-images"), 2, "use one of them"),
+        (("out3.csv", "--copy-images"), 2, "one file cannot hold the pictures of --copy-images"),
+        (("out3.parquet", "--link-images"), 2, "one file cannot hold the pictures of --link-images"),
+        (("out3", "--to", "voc", "-O", "copy_images=maybe"), 2, "copy_images=maybe: not true or false"),
+        (("out4", "--to", "voc", "-O", "copy_images=false"), 0, ""),
     ):
         assert _app.run(["convert", "in.csv", *words, "--images", "photos"]) == code
         assert says in " ".join(capfd.readouterr().err.split())
+    assert sorted(os.listdir("out4")) == ["a.xml", "b.xml"]
+    for name in ("coco", "tfrecord", "voc", "yolo"):  # none of the pictures is known
+        assert _app.run(["convert", "in.csv", "out5", "--to", name, "--copy-images", *SIZES]) == 1
+        assert "picture-not-known expected the picture" in capfd.readouterr().err
+        assert not Path("out5").exists()
 
 
 @pytest.mark.parametrize("follow_links", [True, False])

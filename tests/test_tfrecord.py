@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import io
 import struct
 
 import numpy as np
@@ -220,6 +221,48 @@ def test_pictures_are_written_byte_by_byte_and_in_parts(pictures):
         assert features["image/key/sha256"] == [hashlib.sha256(data).hexdigest().encode()]
     back, log = read(pictures / "out")
     assert (len(back), back.images.width.tolist(), log.counts) == (3, [64] * 3, {})
+
+
+@pytest.mark.parametrize("options", [{}, {"folds": 3, "no_stratify": True}, {"dry_run": True}])
+def test_records_of_tiles_hold_the_cut_pictures(pictures, options):
+    images = pictures / "images"
+    for shade, name in enumerate(("a.jpg", "b.png", "c.jpg")):
+        Image.effect_noise((64, 48), 10 + shade).save(images / name)
+    out = pictures / "out"
+    odm.convert(pictures / "in.csv", out, to="tfrecord", images=str(images), tile=32, overlap=0, **options)
+    assert out.exists() != options.get("dry_run", False)
+    for path in out.rglob("*.tfrecord"):
+        with path.open("rb") as stream:
+            for record in read_records(stream):
+                keys = frozenset({"image/encoded", "image/filename"})
+                features, _ = decode_example(record, keys)
+                name = features["image/filename"][0].decode()
+                stem, x, y, *_ = name.split("_")
+                left, top = int(x[1:]), int(y[1:])
+                with Image.open(images / (stem + name[-4:])) as whole:
+                    expected = np.asarray(whole.crop((left, top, left + 32, top + 32)), int)
+                with Image.open(io.BytesIO(features["image/encoded"][0])) as cut:
+                    error = np.abs(np.asarray(cut, int) - expected).max()
+                assert error <= (0 if name.endswith("png") else 20), name
+
+
+def test_an_image_file_that_cannot_be_cut_into_records_is_named(pictures):
+    (pictures / "images/b.png").write_text("no picture")
+    with pytest.raises(odm.PathError, match=r"cannot be cut into tiles: .*b\.png"):
+        odm.convert(
+            pictures / "in.csv", pictures / "out", to="tfrecord", images=str(pictures / "images"), tile=32
+        )
+    assert not (pictures / "out").exists()
+
+
+def test_tiles_are_divided_into_files_by_their_share_of_the_image_files(pictures, monkeypatch):
+    images = pictures / "images"
+    n_bytes = sum(path.stat().st_size for path in images.iterdir())
+    monkeypatch.setattr("odm.formats.tfrecord.SHARD", n_bytes // 2 + 1)
+    odm.convert(
+        pictures / "in.csv", pictures / "out", to="tfrecord", images=str(images), tile="32x24", overlap=0
+    )
+    assert len(list((pictures / "out").glob("data.tfrecord-*-of-00002"))) == 2
 
 
 @pytest.mark.parametrize(("options", "holds_pictures"), [

@@ -313,6 +313,8 @@ def test_fields_of_whole_images_are_booked_as_lost(tmp_path):
     ("tiles", {"to": "yolo"}, "images DIR says where they are"),
     ("tiles", {"to": "voc"}, "images DIR says where they are"),
     ("tiles", {"to": "yolo", "images": True}, ""), ("tiles", {"to": "coco", "images": True}, ""),
+    ("tiles", {"to": "tfrecord"}, "images DIR says where they are"),
+    ("tiles", {"to": "tfrecord", "images": True}, ""), ("tiles", {"to": "tfrecord", "pictures": False}, ""),
 ])  # fmt: skip
 def test_a_note_says_that_image_files_are_not_cut(tmp_path, target, options, reason):
     if options.pop("images", False):

@@ -36,7 +36,8 @@ Writing
 A folder with a file for each split, in shards of about 100 MB or the number given by ``-O shards=N``, and
 ``label_map.pbtxt`` with ids from 1. Available pictures, as with ``--images``, are copied to ``image/encoded``
 unchanged, whatever their EXIF orientation; ``-O pictures=false`` leaves them out. Files without pictures
-cannot be used for training.
+cannot be used for training; ``--copy-images`` makes it an error if they are not known. ``--link-images`` is
+refused.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.codes import NO_SIZE
-from odm.files import Output, Source, Unreadable, open_binary, read_bytes
+from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of
 from odm.formats._shared.json.values import check_classes
 from odm.formats._shared.shapes.fractions import divide_by_images
@@ -62,7 +63,7 @@ from odm.formats.tfrecord.layout import (
 )
 from odm.formats.tfrecord.reader import read
 from odm.formats.tfrecord.wire import Features, begins_record, encode_example, frame_record
-from odm.issues import Log, PathError, printable, spell
+from odm.issues import Log, printable, spell
 from odm.tables import NO_ID, Dataset, Flag, Floats
 
 _FORMATS = {b"\xff\xd8": b"jpeg", b"\x89P": b"png", b"GI": b"gif", b"BM": b"bmp"}
@@ -94,7 +95,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: TfrecordOptions) 
             log.report(code, path, line=line, pointer=pointer, value=images.name[row])
             can_write = False
     relative = divide_by_images(dataset, dataset.boxes.xyxy, log)
-    shards = _plan_shards(dataset, options, with_pictures=with_pictures)
+    shards = _plan_shards(dataset, target, options, with_pictures=with_pictures)
     names = [*(name for name, _ in shards), "label_map.pbtxt"]
     can_write &= target.plan(names, [f"the file {name}" for name in names], log)
     if not can_write or relative is None:
@@ -108,7 +109,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: TfrecordOptions) 
     for name, rows in log.track(shards, "writing"):
         records = []
         for row in rows:
-            features = _make_image_features(dataset, row, with_picture=with_pictures)
+            picture = target.read_picture(images.path[row]) if with_pictures else None
+            features = _make_image_features(dataset, row, picture)
             features |= _make_box_features(dataset, boxes_of_image[row], relative, flags)
             records.append(frame_record(encode_example(features)))
         target.write(name, b"".join(records))
@@ -116,7 +118,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: TfrecordOptions) 
 
 
 def _plan_shards(
-    dataset: Dataset, options: TfrecordOptions, *, with_pictures: bool
+    dataset: Dataset, target: Output, options: TfrecordOptions, *, with_pictures: bool
 ) -> list[tuple[str, list[int]]]:
     """Divide the images into files: the name of each file, and the rows of its images."""
     images = dataset.images
@@ -128,9 +130,8 @@ def _plan_shards(
         name = split or "data"
         n_files = options.shards
         if n_files <= 0:  # not set by the user: by the size of the pictures
-            n_bytes = (
-                sum(_find_size(images.path[row]) for row in rows if images.path[row]) if with_pictures else 0
-            )
+            paths = [images.path[row] for row in rows if images.path[row]] if with_pictures else []
+            n_bytes = sum(map(target.measure_picture, paths))
             n_files = -(-n_bytes // SHARD)  # rounded up
         n_files = max(1, min(n_files, len(rows)))
         if n_files == 1:
@@ -144,17 +145,8 @@ def _plan_shards(
     return shards
 
 
-def _find_size(path: str) -> int:
-    """Return the size of a file in bytes. Raises PathError if it cannot be read."""
-    try:
-        with open_binary(path) as stream:
-            return stream.seek(0, 2)
-    except Unreadable as e:
-        raise PathError(f"{printable(path)}: {e}") from None
-
-
-def _make_image_features(dataset: Dataset, row: int, *, with_picture: bool) -> Features:
-    """Return the features of an image for its record."""
+def _make_image_features(dataset: Dataset, row: int, picture: bytes | None) -> Features:
+    """Return the features of an image for its record; `picture` is the content of its file, if it is kept."""
     images = dataset.images
     name = images.name[row].encode()
     source_id = images.source_id[row]
@@ -164,13 +156,9 @@ def _make_image_features(dataset: Dataset, row: int, *, with_picture: bool) -> F
         "image/width": np.array([images.width[row]], np.int64),
         "image/height": np.array([images.height[row]], np.int64),
     }
-    if with_picture:
+    if picture is not None:
         import hashlib  # slow to import, and few runs need it
 
-        try:
-            picture = read_bytes(images.path[row])
-        except Unreadable as e:
-            raise PathError(f"{printable(images.path[row])}: {e}") from None
         suffix = name.rpartition(b".")[2].lower()
         features["image/encoded"] = [picture]
         features["image/format"] = [_FORMATS.get(picture[:2], suffix)]

@@ -17,6 +17,7 @@ from odm.files.opening import (
     Unreadable,
     describe_error,
     name_file_kind,
+    open_binary,
     read_bytes,
     split_archive_path,
 )
@@ -58,6 +59,9 @@ class Cutter(Protocol):
     """Makes the pictures of tiles, which are no files but have paths of their own."""
 
     def __contains__(self, path: object) -> bool: ...
+
+    def find_source(self, path: str) -> tuple[str, float]:
+        """Return the image file from which a picture is cut, and the share of its area."""
 
     def picture(self, path: str) -> bytes:
         """Return the bytes of a picture, empty if it cannot be made, which `check` reports."""
@@ -324,11 +328,31 @@ class Output:
                 os.link(first_copy, location)
                 self.written.append(name)
                 return
+        self.write(name, self.read_picture(picture))
+
+    def read_picture(self, picture: str) -> bytes:
+        """Return the bytes of a picture; `cuts` makes that of a tile.
+
+        Raises PathError if it cannot be read.
+        """
         try:
-            data = self.cuts.picture(picture) if self.cuts and picture in self.cuts else read_bytes(picture)
+            return self.cuts.picture(picture) if self.cuts and picture in self.cuts else read_bytes(picture)
         except Unreadable as e:
             raise PathError(f"{printable(picture)}: {e}") from None
-        self.write(name, data)
+
+    def measure_picture(self, picture: str) -> int:
+        """Return the size of a picture in bytes, that of a tile by its share of the image file.
+
+        Raises PathError if the file cannot be read.
+        """
+        path, share = picture, 1.0
+        if self.cuts and picture in self.cuts:
+            path, share = self.cuts.find_source(picture)
+        try:
+            with open_binary(path) as stream:
+                return int(stream.seek(0, 2) * share)
+        except Unreadable as e:
+            raise PathError(f"{printable(path)}: {e}") from None
 
     def below(self, folder: str) -> Output:
         """Return an output for the files of a folder in this one; its names are relative to that folder."""
@@ -614,3 +638,9 @@ class _FolderOutput(Output):
 
     def copy(self, name: str, picture: str) -> None:
         self._output.copy(f"{self._folder}/{name}", picture)
+
+    def read_picture(self, picture: str) -> bytes:
+        return self._output.read_picture(picture)
+
+    def measure_picture(self, picture: str) -> int:
+        return self._output.measure_picture(picture)
