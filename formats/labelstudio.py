@@ -204,7 +204,8 @@ def _read_tasks(reader: Reader, file: str) -> Iterator[Item]:
 def _read_task(task: Item, data: Item, key: str, name_of: Callable[[str], str]) -> None:
     """Add the image, or the frames of the video, that the object `data` of a task names under `key`.
 
-    The size is that of the first result with one, else of `data`, else of the image file.
+    In the short export `data` is the task itself. The size is that of the first result with one, else of
+    `data`, else of the image file.
     """
     score = NAN
     if "data" in task:
@@ -213,7 +214,7 @@ def _read_task(task: Item, data: Item, key: str, name_of: Callable[[str], str]) 
         task.count_unread(_TASK | _TASK_META, free=True)
         data.count_unread(frozenset({"image", "img", "video", "width", "height"}), free=True)
     else:
-        results = _collect_short_results(task)
+        results = _collect_short_results(task)  # the short export, whose results stand in the task
     if key == "video":
         _read_video(data, results, score, name_of(name) if isinstance(name := data.get(key), str) else name)
         return

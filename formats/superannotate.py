@@ -328,7 +328,7 @@ def _read_tracks(row: Row, fps: float, tracks: list[Track]) -> None:
         if object_of_frame and not row.is_bad:
             _, first_object = next(iter(object_of_frame.values()))
             first_points = first_object.get("points")
-            # All stamps go on: their frames are the keys of the mapping.
+            # `goes_on`: the frames of stamps after which the object stays in sight, which are all of them.
             for frame, numbers in fill_frames(numbers_of_frame, goes_on=numbers_of_frame).items():
                 if frame in object_of_frame:  # a stamp, maybe without usable points
                     continue

@@ -69,6 +69,7 @@ def overlaps_of(joined: Joined, table: OutcomeTable) -> Overlaps:
     best_truths = [Best(np.full(n_det, -1, np.int32), np.zeros(n_det)) for _ in range(5)]
     best_detections = [Best(np.full(n_gt, -1, np.int32), np.zeros(n_gt)) for _ in range(2)]
     same_any_iou, any_iou, ignored_cover = np.zeros(n_det), np.zeros(n_det), np.zeros(n_det)
+    # Of detections with equal IoU, a ground truth takes the one of the lowest rank.
     rank = np.empty(n_det, np.int64)
     rank[table.order] = np.arange(n_det)
 
@@ -88,7 +89,7 @@ def overlaps_of(joined: Joined, table: OutcomeTable) -> Overlaps:
                 is_same_class & is_counting,
                 ~is_same_class & is_counting,
                 is_same_class & is_counting & ~is_missed,
-                is_same_class & is_missed & (iou <= table.threshold),
+                is_same_class & is_missed & (iou <= table.threshold),  # above it the place is right
                 ~is_same_class & is_missed,
             )
             for best, mask in zip(best_truths, masks, strict=True):

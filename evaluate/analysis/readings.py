@@ -59,7 +59,7 @@ def _list_box_readings() -> Iterator[Reading]:
             if old == new and (not swapped or old != "ltrb"):
                 continue
 
-            # `rule` as a default, because the variables of the loop go on.
+            # The default keeps the values of this turn of the loop, as `change` is called after the loop.
             def change(xyxy: Floats, _: Floats, rule: tuple[str, str, bool] = (old, new, swapped)) -> Floats:
                 old_meaning, new_meaning, is_swapped = rule
                 first_pair, second_pair = _split_numbers(xyxy, old_meaning)

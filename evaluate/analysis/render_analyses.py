@@ -65,7 +65,7 @@ def make_summary_columns(result: Result) -> dict[str, Any]:
     analysis = result.analysis
     columns: dict[str, Any] = {}
     for kind, fix in (analysis.get("tide") or {}).items():
-        if isinstance(fix, Mapping):
+        if isinstance(fix, Mapping):  # not the list `classes`, nor the text `reason`
             columns |= {f"tide_{kind}_{key}": value for key, value in fix.items()}
     if "lrp" in analysis:
         lrp = analysis["lrp"]

@@ -485,7 +485,8 @@ RECTANGLE = 0.5
 
 
 def _fit_normals(corners: Floats) -> Floats:
-    """(n, 5) x and y of the middle, variances of x and of y, and covariance, of oriented boxes.
+    """(n, 5) x and y of the middle, variances of x and of y, and covariance, of oriented boxes as the normal
+    distributions that ProbIoU compares; float32, because Ultralytics computes in 32 bits.
 
     `corners` are (n, 4, 2). Where they are no rectangle, the smallest rectangle around them is used.
     """

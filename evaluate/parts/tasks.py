@@ -453,8 +453,8 @@ def condense(matches: Matches, at_score: float | None) -> Columns:
     """Condense the ranked detections of a range of one class.
 
     A run of detections without a match becomes one row, with the last score of the run. A run ends wherever
-    precision is read: at the end of each score that a hit has, or the range's first row (the range before may
-    share it), at `at_score`, and under a `shared_score` at the confidences that all classes are read at.
+    precision is read. That is at the end of each score that a hit has, and of the range's first score. It is
+    also at `at_score`, and under a `shared_score` at the confidences that all classes are read at.
     """
     rules, order = matches.protocol, rank_rows(matches)
     score, n_rows = matches.score[order], len(order)
@@ -470,7 +470,7 @@ def condense(matches: Matches, at_score: float | None) -> Columns:
     score_starts = first_of_runs(score)
     if n_rows:
         is_read = np.logical_or.reduceat(is_hit, score_starts)  # of each score, whether any hit has it
-        is_read[0] = True
+        is_read[0] = True  # a hit of the range before may have it too
         is_start[score_starts[1:][is_read[:-1]]] = True  # at the score that follows it
     if at_score is not None:
         is_start[np.searchsorted(-score, -at_score, side="right") :][:1] = True  # the first one below it

@@ -164,7 +164,7 @@ class Protocol(msgspec.Struct, frozen=True):
         What is added to the denominators of IoU and IoA.
     region_flags
         Flags of ground truths that belong to every class and count as nothing: any number of detections that
-        match nothing else may match them, by intersection over the detection's own area.
+        match nothing else may match them, by IoA over the detection's own area; ``greatest`` has none.
     class_ious
         Thresholds of single classes in place of that of `ious`.
     only, never
@@ -264,19 +264,19 @@ class Protocol(msgspec.Struct, frozen=True):
         return int(self.pixels == "inclusive")
 
     def crowds(self, flags: NDArray[np.uint16]) -> NDArray[np.bool_]:
-        """(n,) which ground truths any number of detections may match; for ``best`` regions are `groups`."""
+        """(n,) crowds and, if `match` is free or truth, regions: any number of detections may match them."""
         crowd_flags = self.crowd_flags | (self.region_flags if self.match in ("free", "truth") else NO_FLAG)
         return np.asarray(flags & np.uint16(crowd_flags), np.bool_)
 
     def groups(self, flags: NDArray[np.uint16]) -> NDArray[np.bool_]:
-        """(n,) which ground truths are groups, which take only detections that match no single object."""
+        """(n,) groups and, if `match` is best, regions: they take only detections that match no object."""
         group_flags = NO_FLAG if self.group_weight is None else Flag.GROUP_OF
         group_flags |= self.region_flags if self.match == "best" else NO_FLAG
         is_group: NDArray[np.bool_] = (flags & np.uint16(group_flags)) != 0
         return is_group
 
     def by_ioa(self, flags: NDArray[np.uint16]) -> NDArray[np.bool_]:
-        """(n,) which ground truths may be compared by IoA, under some set-up."""
+        """(n,) ground truths compared by IoA; by `ignored_by_ioa` all, as an area range may ignore any."""
         return self.crowds(flags) | self.groups(flags) | self.ignored_by_ioa
 
     @property

@@ -300,6 +300,7 @@ def _list_files_of_split(source: Source, split: str | None, log: Log) -> list[tu
     """
     coco_files, other_files = source.once(_choose_files)
     n_errors = log.errors
+    # True: read all the same. False: another JSON file, which is only reported as not read.
     should_be_coco = _expect_coco(source, other_files, log)
     files = [*coco_files, *((file, _split_of(file)) for file in should_be_coco if should_be_coco[file])]
     if files or log.errors == n_errors:  # else all that is there could not be opened, as was reported

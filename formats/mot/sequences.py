@@ -247,7 +247,8 @@ def add_sequence(
     builder, values, frame = labels.builder, labels.values, labels.values[:, 0]
     # Rows whose frame exists: with a list of names it must have a line, else any number may do.
     limit = (sequence.length or 10**9) if sequence.names is None else len(sequence.names)
-    # The lowest is 1, as line 1 of the list and what `shift` makes frame 0, else 0 as in X-AnyLabeling.
+    # With a list of names the lowest frame is 1, its first line; with `shift` it is 1, which becomes frame 0.
+    # Without both it is 0, as X-AnyLabeling counts.
     lowest_frame = 1 if sequence.names is not None or sequence.shift else 0
     is_valid = (frame == np.rint(frame)) & (frame >= lowest_frame) & (frame <= limit)
     among = f" in 1..{sequence.length}" if sequence.length else " from 1 on" if sequence.shift else ""
@@ -266,6 +267,7 @@ def add_sequence(
     category, has_class = _add_classes(labels, is_valid, classes, first_class)
 
     # The image of each box, looked up once for each frame; -1 if the row is not valid or the frame has none.
+    # `add_rows` skips and counts rows with -1.
     frames, frame_position = np.unique(np.where(is_valid, frame, -1), return_inverse=True)
     image = np.array([row_of_frame.get(n, -1) for n in frames.tolist()], np.int32)[frame_position]
     ids = np.where(values[:, 1] >= 0, values[:, 1], NO_ID).astype(np.int64)

@@ -63,8 +63,8 @@ def read_record(
                 line_end = _find_line_end(text, cell_end)
             is_closed = cell_end == len(text) or text[cell_end] in (sep, "\n")
             if not is_closed and "\n" in match[0]:
-                # A quote that closes on a later line, in the middle of a cell, is taken for the next one's:
-                # "a\nb"c has a first quote that is never closed.
+                # A quote on a later line, with more of a cell after it, is taken to open another cell, so the
+                # first one of "a\nb"c is never closed. The message shows 9 characters up to the later one.
                 return make_fault(f", and runs on to {text[cell_end - 9 : cell_end]!r}", is_open=True)
             if not is_closed:
                 return make_fault(text[cell_start : cell_end + 20].split("\n", 1)[0], is_open=False)

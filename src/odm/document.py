@@ -49,7 +49,7 @@ class Table(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def left(self) -> list[str]:
-        """The titles of the columns, after the first, that are aligned to the left."""
+        """Titles, for `text_table`, of columns aligned to the left; but the first, which always is."""
         return [column.title for column in self.columns[1:] if column.left]
 
     @functools.cached_property

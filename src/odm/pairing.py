@@ -584,6 +584,7 @@ def _list_readings(gt_classes: Categories, det_classes: Categories) -> list[tupl
         ("positions-from-1", {class_number + 1: row for row, class_number in enumerate(numbers)}),
         ("ids", {id_: row for row, id_ in enumerate(gt_classes.source_id.tolist()) if id_ != NO_ID}),
     ]
+    # With names on both sides, numbers are ids or positions of one list, which begin at 0 or 1, never at -1.
     if not (gt_classes.named and det_classes.named):
         readings.append(("", {class_number - 1: row for row, class_number in enumerate(numbers)}))
     return readings

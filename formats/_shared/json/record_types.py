@@ -112,14 +112,15 @@ class RecordTypes:
             except msgspec.ValidationError:
                 pass
         try:
-            shape, first_float_id = self._learn(piece, start)
-            if shape is None:
+            record_type, first_float_id = self._learn(piece, start)
+            if record_type is None:
                 return None
-            chunk = shape.decode(piece, start)
+            chunk = record_type.decode(piece, start)
         except msgspec.ValidationError:
             return None
-        self.shape = shape
+        self.shape = record_type
         if chunk is not None:
+            # Only here: of a slice that fits a type with float ids, an earlier slice had the first.
             chunk.written_float = first_float_id
         return chunk
 
@@ -151,12 +152,12 @@ class RecordTypes:
             return None, {}  # so that the format reports the missing key
         if len(spec) > 200 or any(_NO_FIELD.search(key) for key in n_records_with):
             return None, {}  # keys that are data: a type per slice would cost more than it saves
-        shape = self._type_by_spec.get(tuple(spec))
-        if shape is None:
+        record_type = self._type_by_spec.get(tuple(spec))
+        if record_type is None:
             if len(self._type_by_spec) == 64:
                 return None, {}  # records that differ so much cost more to learn than they save
-            shape = self._type_by_spec[tuple(spec)] = _RecordType(spec)
-        return shape, first_float_id
+            record_type = self._type_by_spec[tuple(spec)] = _RecordType(spec)
+        return record_type, first_float_id
 
 
 def _find_id_kind(id_texts: Sequence[bytes]) -> tuple[str, int]:

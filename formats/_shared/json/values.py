@@ -203,7 +203,7 @@ class Reader(Gather):
         code = MISSING_BOX_KEY if in_box else MISSING_KEY
         if self.log.keeps(code):
             location.report(self.log, code, value=key)
-        else:
+        else:  # a million of them are only counted
             self.log.counts[code.name] += 1
 
     def check_object(self, value: Any, location: Location, *, in_box: bool = False) -> dict[str, Any] | None:

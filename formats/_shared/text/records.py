@@ -73,7 +73,10 @@ def read_roots(
 
 
 def to_number(text: str) -> Any:
-    """Convert a text to the number that it stands for, else return the text."""
+    """Convert a text to the number that it stands for, else return the text.
+
+    NaN, infinity and a number too large for a float become a `Token`, which `Reader` reports as not finite.
+    """
     text = text.strip(" \t\r\n")
     if NUMBER_TEXT.fullmatch(text):
         value = float(text)

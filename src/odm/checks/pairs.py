@@ -30,7 +30,8 @@ def compare(truth: Dataset, detections: Dataset, log: Log) -> None:
     """Report where detections do not fit the ground truth that they belong to: images, classes and sizes.
 
     Images and classes are paired as an evaluation does it; see `odm.pairing`. Unless images are in error, the
-    boxes tell whether numbers of images or classes were misread; if so, no class is reported as missing.
+    boxes tell whether image ids are off by one or class numbers mean other classes; if so, `check_numbers`
+    reports it and returns true, and no class is reported as missing.
     Splits and images of the ground truth without a detection are reported, too.
     """
     paired = pairing.pair(truth, detections, log)

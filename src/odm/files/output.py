@@ -139,7 +139,7 @@ class Output:
         self._old_status: os.stat_result | None = None
         self._sources = tuple(sources)
         self.check_apart()
-        self._exists = self._check(label)
+        self._exists = self._check(label)  # False also for a folder that is empty
 
     # -- before the first write
 
@@ -377,7 +377,7 @@ class Output:
         return f"{tree}/{name}"
 
     def _must_stage_inside(self, parent: str) -> bool:
-        """Return whether the target is a folder that one rename cannot replace by the tree.
+        """Return whether the target is a folder that the stage's ``tree`` cannot replace by one rename.
 
         A mount point cannot be replaced, and an empty working folder should not: the shell that stands in it
         would be left in a folder that is gone.
@@ -416,11 +416,11 @@ class Output:
             try:
                 os.mkdir(self._stage, 0o700)
                 descriptor = scratch.lock_stage(self._stage)
-            except FileNotFoundError:  # a failing process took the parent that it had made away again
+            except FileNotFoundError:  # the parent was made by another process, which failed and removed it
                 self._make_folders(parent)
                 parent_vanished = True
                 continue
-            if descriptor is not None:
+            if descriptor is not None:  # None: another process took it for a left-over, so make a new one
                 self._stage_descriptor = descriptor
                 return
         if parent_vanished:  # /proc and its like say so of every name

@@ -252,6 +252,7 @@ class Shapes(_Ragged, frozen=True, dict=True):
 
         area, box = measure_all(self.xy, self.point, self.ring, height, width)
         masks = self.measure_masks(height)
+        # Each shape has outlines or a mask, never both: the other measure is 0.
         return area + masks.area, box + masks.box
 
     def known_extents(self, rows: NDArray[Any], height: Longs) -> tuple[Longs, Longs] | None:

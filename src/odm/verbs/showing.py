@@ -109,9 +109,9 @@ def _load_source(
     With `draws`, the option ``images`` is accepted even if the format does not have it.
     """
     side = options.make_side("", options.format, options.kind)
-    truth = make_truth_reader(options.gt, side, options, log, SHAPE_WORDS, draws=draws)
-    loaded = read_source(source, side, options, log, counterpart=truth, wants=SHAPE_WORDS, draws=draws)
-    return loaded, truth
+    read_truth = make_truth_reader(options.gt, side, options, log, SHAPE_WORDS, draws=draws)
+    loaded = read_source(source, side, options, log, counterpart=read_truth, wants=SHAPE_WORDS, draws=draws)
+    return loaded, read_truth
 
 
 def measure(dataset: Dataset, options: StatsOptions, log: Log) -> tuple[Statistics, tuple[str, ...]]:
@@ -189,9 +189,11 @@ def show(options: ShowOptions) -> WebPage:
 
 def load_shown(options: ShowOptions, log: Log) -> tuple[Dataset, list[Dataset]]:
     """Read the dataset to show. Returns it, and the datasets in which its image files are looked up."""
-    loaded, truth = _load_source(options.source, options, log, draws=True)
+    # The page needs `images`, whatever the format (`draws`).
+    loaded, read_truth = _load_source(options.source, options, log, draws=True)
     (dataset,) = choose([get_dataset(loaded)], options, options.encoding)
-    return dataset, [dataset] if truth is None else [dataset, truth()]
+    # Until here only results that name images or classes by id need it; now it helps to find image files.
+    return dataset, [dataset] if read_truth is None else [dataset, read_truth()]
 
 
 def make_page(
