@@ -114,6 +114,16 @@ def sides(source, truth, found, folder):
     return odm.read(paths[0], source, kind="gt"), odm.read(paths[1], source, kind="det")
 
 
+def test_results_of_tubes_need_their_ground_truth(tmp_path):
+    tubes = [(0, "cat", [1, 2], (0, 0, 9, 9), 0.5)]
+    (tmp_path / "det.json").write_text(json.dumps(original(tubes, ["cat"], scores=True)))
+    with pytest.raises(odm.DataError) as caught:
+        odm.read(tmp_path / "det.json")
+    assert [(issue.code, issue.path) for issue in caught.value.log] == [
+        ("results-without-reference", str(tmp_path / "det.json"))
+    ]
+
+
 def suffix(name):
     return odm.formats.FORMATS[name].suffixes[0]
 

@@ -758,10 +758,10 @@ def test_the_column_of_the_confidence(tmp_path, column, explicit):
 
 
 def test_where_both_columns_fit_it_is_the_last_and_said(tmp_path):
-    data, log = read(put(tmp_path, {"x.txt": "0 .5 .5 .5 .5 .5\n", "classes.txt": "a"}), **SIZE)
-    assert data.boxes.score.tolist() == [0.5]
+    data, log = read(put(tmp_path, {"x.txt": "0 .4 .5 .5 .5 .6\n", "classes.txt": "a"}), **SIZE)
+    assert data.boxes.score.tolist() == [0.6]
     (note,) = [n for n in log.notes if "confidence" in n]
-    assert "0.5 0.5 0.5 0.5" in note
+    assert "confidence 0.6 and box 0.4 0.5 0.5 0.5" in note
     assert "conf_column second" in note
 
 
